@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,12 @@ class Spanner(Server):
         return [program(), f"--host_port={self.address}", *self.settings]
 
     def answers(self) -> bool:
-        import grpc
-
         if self._channel is None:
-            options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+            grpc: Any = import_module("grpc")
+            options: list[tuple[str, int]] = [
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.enable_http_proxy", 0),
+            ]
             options.append(("grpc.max_reconnect_backoff_ms", 100))
             self._channel = grpc.insecure_channel(self.address, options=options)
         self.create_instance()
@@ -61,13 +64,8 @@ class Spanner(Server):
 
     def create_instance(self) -> None:
         """Make the one instance; it is gone when the emulator was stopped."""
-        from google.api_core.exceptions import AlreadyExists
-        from google.cloud.spanner_admin_instance_v1 import InstanceAdminClient
-        from google.cloud.spanner_admin_instance_v1.services.instance_admin import transports
-
-        admin = InstanceAdminClient(
-            transport=transports.InstanceAdminGrpcTransport(channel=self._channel)
-        )
+        exceptions: Any = import_module("google.api_core.exceptions")
+        admin = self._service("spanner_admin_instance_v1", "instance_admin", "InstanceAdmin")
         project = f"projects/{PROJECT}"
         config = f"{project}/instanceConfigs/emulator-config"
         try:
@@ -77,22 +75,24 @@ class Spanner(Server):
                 instance={"config": config, "display_name": "tests", "node_count": 1},
                 timeout=10,
             )
-        except AlreadyExists:
+        except exceptions.AlreadyExists:
             pass
 
     def _admin(self) -> Any:
-        from google.cloud.spanner_admin_database_v1 import DatabaseAdminClient
-        from google.cloud.spanner_admin_database_v1.services.database_admin import transports
+        return self._service("spanner_admin_database_v1", "database_admin", "DatabaseAdmin")
 
-        return DatabaseAdminClient(
-            transport=transports.DatabaseAdminGrpcTransport(channel=self._channel)
-        )
+    def _service(self, package: str, module: str, name: str) -> Any:
+        """A client of Google's over our channel."""
+        found: Any = import_module(f"google.cloud.{package}")
+        transports: Any = import_module(f"google.cloud.{package}.services.{module}.transports")
+        transport = getattr(transports, f"{name}GrpcTransport")(channel=self._channel)
+        return getattr(found, f"{name}Client")(transport=transport)
 
     def create_database(self, name: str, *statements: str, dialect: str = "") -> str:
         """Make a database, and return its whole name."""
         parent = f"projects/{PROJECT}/instances/{INSTANCE}"
         quote = '"' if dialect else "`"
-        request = {
+        request: dict[str, Any] = {
             "parent": parent,
             "create_statement": f"CREATE DATABASE {quote}{name}{quote}",
             "extra_statements": statements,
@@ -108,10 +108,10 @@ class Spanner(Server):
         request = {"database": name, "statements": statements}
         self._admin().update_database_ddl(request=request, timeout=20).result(timeout=20)
 
-    def url(self, database: str, *, address: str | None = None, **options: object) -> str:
+    def url(self, database: str, **options: object) -> str:
         """The URL of the engine that keeps its locks in a database."""
         more = "".join(f"&{name}={value}" for name, value in options.items())
-        emulator = address or self.address
+        emulator = self.address
         return f"spanner://{PROJECT}/{INSTANCE}/{database}?emulator={emulator}{more}"
 
     def fresh_database(self) -> str:
@@ -125,14 +125,11 @@ class Spanner(Server):
 
     def execute(self, database: str, sql: str) -> list[list[Any]]:
         """What a statement returns, after the changes that it makes."""
-        from google.cloud.spanner_v1 import SpannerClient
-        from google.cloud.spanner_v1.services.spanner import transports
-
-        asks: Any = SpannerClient(transport=transports.SpannerGrpcTransport(channel=self._channel))
+        asks = self._service("spanner_v1", "spanner", "Spanner")
         name = f"projects/{PROJECT}/instances/{INSTANCE}/databases/{database}"
         session = asks.create_session(database=name).name
         writes = not sql.startswith("SELECT")
-        begin = {"begin": {"read_write": {}}} if writes else {}
+        begin: dict[str, Any] = {"begin": {"read_write": {}}} if writes else {}
         request = {"session": session, "sql": sql, "transaction": begin}
         try:
             found = asks.execute_sql(request=request)

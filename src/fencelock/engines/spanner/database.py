@@ -1,9 +1,9 @@
 """Transactions on rows of one table, each an attempt that is made anew when another one aborts it.
 
-A read-write transaction is two requests: a read that begins it and takes exclusive locks on what it
-reads, and a commit with the mutations that were decided on meanwhile. Spanner runs them as if one
-after the other. Whom it aborts has done nothing, and is tried again here, for as long as one request
-may take and no longer.
+A read-write transaction is two requests: a read that begins it, with exclusive locks on its rows,
+and a commit with the mutations that were decided on meanwhile. Spanner runs them as if one after
+the other. Whom it aborts has done nothing, and is tried again here, for as long as one request may
+take and no longer.
 
 What has no answer leaves a transaction behind that may be open, with its locks. A session has one
 transaction at a time: to begin another one there invalidates it, unless it was committed. So the
@@ -119,7 +119,8 @@ class Database:
                     session = await self._pool.lend(give_up)
                 try:
                     done = await self._attempt(session, names, decide, owners)
-                    break
+                    self._pool.give_back(session)
+                    return done
                 except Aborted as error:
                     aborted += 1
                     if not await self._pause(aborted, give_up):
@@ -135,8 +136,6 @@ class Database:
             if session is not None:
                 self._abandon(session, owners)
             raise
-        self._pool.give_back(session)
-        return done
 
     async def _attempt(
         self,

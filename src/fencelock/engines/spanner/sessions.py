@@ -1,4 +1,4 @@
-"""The sessions of one client: each has one transaction at a time, so that each is lent to one caller.
+"""The sessions of one client, each lent to one caller: it has one transaction at a time.
 
 An exception of a signal handler may end a caller between any two steps. So room is not counted up
 and down: a session takes room for as long as somebody knows it.

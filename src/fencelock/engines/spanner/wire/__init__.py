@@ -1,10 +1,10 @@
 """The client of Spanner: stubs of google-cloud-spanner over one gRPC channel, in both flavors.
 
 Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
-like, keep sessions alive and export metrics by threads of their own. A stub makes one request, once,
-with a deadline. The package blocks while it is loaded and finds credentials: a thread does that,
-once, at the first request. gRPC has a thread that completes requests; a caller waits for it under
-threads, and is woken by it in asyncio.
+like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
+once, with a deadline. The package blocks while it is loaded and finds credentials: a thread does
+that, once, at the first request. gRPC has a thread that completes requests; a caller waits for it
+under threads, and is woken by it in asyncio.
 """
 
 from __future__ import annotations

@@ -66,5 +66,6 @@ def no_answer(method: str, database: str, why: object) -> FencelockError:
 
 
 def _code(error: Exception) -> str | None:
-    code: Any = getattr(error, "code", None)
-    return str(code().name) if callable(code) else None
+    read: Any = getattr(error, "code", None)
+    code: Any = None if read is None else read()
+    return None if code is None else str(code.name)

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 from urllib.parse import quote
-
-import grpc
-from google.cloud.spanner_admin_database_v1 import types as admin_types
-from google.cloud.spanner_v1 import types as spanner_types
-from google.cloud.spanner_v1.services.spanner.transports import SpannerGrpcTransport
-from google.longrunning import operations_pb2
-from google.protobuf import empty_pb2, struct_pb2
 
 from ..rows import Write
 from ..settings import Settings
@@ -24,19 +18,25 @@ from ..settings import Settings
 HOST = "spanner.googleapis.com"
 _PACKAGES = {"Spanner": "google.spanner.v1", "DatabaseAdmin": "google.spanner.admin.database.v1"}
 
-_spanner: Any = spanner_types
-_admin: Any = admin_types
-_STRING = {"code": _spanner.TypeCode.STRING}
-_STRINGS = {"code": _spanner.TypeCode.ARRAY, "array_element_type": _STRING}
-_READ_WRITE = {"read_write": {}}
+# By name: type checkers know other packages of the namespace, and look no further.
+_grpc: Any = import_module("grpc")
+_spanner: Any = import_module("google.cloud.spanner_v1.types")
+_admin: Any = import_module("google.cloud.spanner_admin_database_v1.types")
+_transports: Any = import_module("google.cloud.spanner_v1.services.spanner.transports")
+_EMPTY: Any = import_module("google.protobuf.empty_pb2").Empty
+_OPERATION: Any = import_module("google.longrunning.operations_pb2").Operation
+_STRUCT: Any = import_module("google.protobuf.struct_pb2").Struct
+_VALUE: Any = import_module("google.protobuf.struct_pb2").Value
 _TYPE: Any = _spanner.Type.pb()
-_STRUCT: Any = struct_pb2.Struct
-_VALUE: Any = struct_pb2.Value
+_STRING: Any = {"code": _spanner.TypeCode.STRING}
+_STRINGS: Any = {"code": _spanner.TypeCode.ARRAY, "array_element_type": _STRING}
+_READ_WRITE: Any = {"read_write": {}}
+_STRONG: Any = {"single_use": {"read_only": {"strong": True}}}
 
 # The service, the message of a request, and that of an answer.
 _METHODS: dict[str, tuple[str, Any, Any]] = {
     "CreateSession": ("Spanner", _spanner.CreateSessionRequest.pb(), _spanner.Session.pb()),
-    "DeleteSession": ("Spanner", _spanner.DeleteSessionRequest.pb(), empty_pb2.Empty),
+    "DeleteSession": ("Spanner", _spanner.DeleteSessionRequest.pb(), _EMPTY),
     "ExecuteSql": ("Spanner", _spanner.ExecuteSqlRequest.pb(), _spanner.ResultSet.pb()),
     "BeginTransaction": (
         "Spanner",
@@ -44,11 +44,11 @@ _METHODS: dict[str, tuple[str, Any, Any]] = {
         _spanner.Transaction.pb(),
     ),
     "Commit": ("Spanner", _spanner.CommitRequest.pb(), _spanner.CommitResponse.pb()),
-    "Rollback": ("Spanner", _spanner.RollbackRequest.pb(), empty_pb2.Empty),
+    "Rollback": ("Spanner", _spanner.RollbackRequest.pb(), _EMPTY),
     "UpdateDatabaseDdl": (
         "DatabaseAdmin",
         _admin.UpdateDatabaseDdlRequest.pb(),
-        operations_pb2.Operation,
+        _OPERATION,
     ),
     "GetDatabaseDdl": (
         "DatabaseAdmin",
@@ -81,9 +81,9 @@ class Stubs:
         ]
         if emulator:
             direct = [*options, ("grpc.enable_http_proxy", 0)]
-            self._channel: Any = grpc.insecure_channel(emulator, options=direct)
+            self._channel: Any = _grpc.insecure_channel(emulator, options=direct)
         else:
-            transport: Any = SpannerGrpcTransport
+            transport = _transports.SpannerGrpcTransport
             self._channel = transport.create_channel(HOST, options=options)
         self._stubs = {
             method: self._channel.unary_unary(
@@ -96,7 +96,8 @@ class Stubs:
 
     def begin(self, method: str, request: Mapping[str, Any], seconds: float) -> Any:
         """Send a request, and return what its answer will be in."""
-        fields = _FIELDS.get(method, dict)(**request)
+        make: Callable[..., Mapping[str, Any]] = _FIELDS.get(method, _plain)
+        fields = make(**request)
         routed = next(name for name in ("session", "database", "name") if name in fields)
         metadata = (
             ("google-cloud-resource-prefix", self._database),
@@ -118,13 +119,12 @@ def _execute(session: str, sql: str, begin: bool, **parameters: str | Sequence[s
     kinds = {n: _STRING if isinstance(p, str) else _STRINGS for n, p in parameters.items()}
     params = _STRUCT()
     params.update(parameters)
-    selector = {"begin": _READ_WRITE} if begin else {"single_use": {"read_only": {"strong": True}}}
     return {
         "session": session,
         "sql": sql,
         "params": params,
         "param_types": {name: _TYPE(**kind) for name, kind in kinds.items()},
-        "transaction": selector,
+        "transaction": {"begin": _READ_WRITE} if begin else _STRONG,
     }
 
 
@@ -138,6 +138,18 @@ def _commit(session: str, transaction: bytes, writes: Sequence[Write], table: st
             row = {"table": table, "columns": list(columns), "values": [_list(columns.values())]}
             mutations.append({kind: row})
     return {"session": session, "transaction_id": transaction, "mutations": mutations}
+
+
+def _plain(**fields: Any) -> dict[str, Any]:
+    return fields
+
+
+def _begin(session: str) -> dict[str, Any]:
+    return {"session": session, "options": _READ_WRITE}
+
+
+def _rollback(session: str, transaction: bytes) -> dict[str, Any]:
+    return {"session": session, "transaction_id": transaction}
 
 
 def _rows(answer: Any) -> tuple[bytes, list[list[str | None]]]:
@@ -159,14 +171,16 @@ def _nothing(_: Any) -> None:
 
 
 def _list(values: Any) -> Any:
-    return {"values": [_VALUE(null_value=0) if v is None else _VALUE(string_value=v) for v in values]}
+    return {
+        "values": [_VALUE(null_value=0) if v is None else _VALUE(string_value=v) for v in values]
+    }
 
 
 _FIELDS: dict[str, Callable[..., dict[str, Any]]] = {
     "ExecuteSql": _execute,
     "Commit": _commit,
-    "BeginTransaction": lambda session: {"session": session, "options": _READ_WRITE},
-    "Rollback": lambda session, transaction: {"session": session, "transaction_id": transaction},
+    "BeginTransaction": _begin,
+    "Rollback": _rollback,
 }
 _ANSWERS: dict[str, Callable[[Any], Any]] = {
     "CreateSession": lambda answer: answer.name,
