@@ -2,7 +2,7 @@
 
 Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
 like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
-once, with a deadline. The package blocks while it is loaded and finds credentials: a thread does
+once, with a deadline; what had no connection is made again for a moment, as it did nothing. The package blocks while it is loaded and finds credentials: a thread does
 that, once, at the first request. gRPC has a thread that completes requests; a caller waits for it
 under threads, and is woken by it in asyncio.
 """
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 from ....errors import Unavailable
 from ....wires.daemon_thread import start_daemon
 from ....wires.single_flight import SingleFlight
-from ....world import World
+from ....world import World, sleep
 from ..settings import Settings
-from .errors import no_answer, told
+from .errors import Disconnected, no_answer, told
 
 if TYPE_CHECKING:
     from .stubs import Stubs
 
 LOAD_S = 60.0  # to load the package on a busy machine, and to find credentials
+RECONNECT_S = 0.6  # gRPC waits for at most half as long between two attempts to connect
+AGAIN_S = 0.05
 SPARE_S = 0.5  # gRPC ends a request by its deadline; this is for when it cannot
 
 
@@ -45,6 +47,17 @@ class Wire:
         """Make one request to the database."""
         while self._stubs is None and not self._closed:
             await self._loading.do("stubs", self._load)
+        tried_until = self._world.now() + RECONNECT_S
+        while True:
+            try:
+                return await self._call(method, request)
+            except Disconnected:
+                # gRPC sees late that a connection broke, and waits before it makes another one.
+                if self._world.now() >= min(tried_until, self._world.limit()):
+                    raise
+            await sleep(self._world, AGAIN_S)
+
+    async def _call(self, method: str, request: dict[str, Any]) -> Any:
         stubs, world, database = self._stubs, self._world, self._settings.database
         left = min(self._settings.request_timeout, world.limit() - world.now())
         if self._closed or left <= 0 or stubs is None:

@@ -13,7 +13,6 @@ from ..settings import Settings
 
 LOGIN = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 RIGHTS = "grant roles/spanner.databaseUser on the database"
-_LATER = {"RESOURCE_EXHAUSTED"}
 _UNSENT = ("failed to connect", "DNS resolution failed", "Getting metadata from plugin failed")
 _SILENT = {"CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
 
@@ -24,6 +23,10 @@ class Aborted(Exception):
 
 class SessionMissing(Exception):
     """Spanner has dropped the session, and with it what was begun there: nothing was done."""
+
+
+class Disconnected(Unavailable):
+    """There is no connection, and nothing was done: only a commit would have done anything."""
 
 
 class TableMissing(Misconfigured):
@@ -50,7 +53,9 @@ def told(error: Exception, method: str, settings: Settings) -> Exception:
     if code in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
         advice = RIGHTS if code == "PERMISSION_DENIED" else LOGIN
         return Denied(f"{database} refuses these credentials; nothing was done ({words}): {advice}")
-    if code in _LATER or words.startswith(_UNSENT):
+    if code == "UNAVAILABLE" and (method != "Commit" or words.startswith(_UNSENT)):
+        return Disconnected(f"{database} cannot be reached; nothing was done ({words})")
+    if code == "RESOURCE_EXHAUSTED":
         return Unavailable(f"{database} cannot serve now; nothing was done ({words})")
     if code in _SILENT or code is None:
         return no_answer(method, database, words)

@@ -77,7 +77,7 @@ class Stubs:
             ("grpc.keepalive_timeout_ms", round(settings.request_timeout * 1000)),
             ("grpc.min_reconnect_backoff_ms", round(settings.connect_timeout * 1000)),
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.max_reconnect_backoff_ms", 200),
         ]
         if emulator:
             direct = [*options, ("grpc.enable_http_proxy", 0)]
