@@ -37,6 +37,7 @@ SLOW = {
     "engines/redis/test_deadlines.py": "a server that hangs in the midst of each call",
     "engines/redis/test_interrupts.py": "storms of exceptions of signal handlers",
     "engines/redlock/test_storm.py": "many faults at once",
+    "engines/spanner/test_race.py": "a thousand turns of three processes",
     "engines/test_several.py::test_an_acquire_of_several_cancelled_at_any_await_leaves_nothing": (
         "every engine, await and way to be cancelled"
     ),

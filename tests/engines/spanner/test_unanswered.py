@@ -205,6 +205,26 @@ def test_a_frozen_server_is_told_and_nothing_is_left(flavor: str, own_server: Sp
     run(flavor, scenario)
 
 
+def test_a_holder_gives_up_in_time_while_the_server_stands_still(
+    flavor: str, own_server: Spanner
+) -> None:
+    """H39: it counts from before its request was sent; then another is granted the lock."""
+
+    async def scenario(lab: Lab) -> None:
+        url = own_server.fresh_url()
+        one, other = await lab.connect(url), await lab.connect(url)
+        lease = await one.lock("seat", ttl=2.0).acquire()
+        own_server.pause()
+        try:
+            assert await lease.lost.wait(SOON)
+        finally:
+            own_server.resume()
+        async with other.lock("seat", ttl=TTL_S, timeout=SOON) as second:
+            assert second.fence > lease.fence
+
+    run(flavor, scenario)
+
+
 def test_a_wait_that_is_cancelled_leaves_nothing(flavor: str, locks_url: str) -> None:
     """H09, H31: neither a row nor an open transaction nor a session that nobody gets."""
 

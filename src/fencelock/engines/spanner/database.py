@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...errors import Denied, FencelockError, Misconfigured, Unavailable
 from ...world import World, sleep
-from . import rows
+from . import rows, tables
 from .rows import Row, Write
 from .sessions import Session, SessionPool
 from .settings import Settings
@@ -51,7 +51,7 @@ class Database:
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._sql = rows.statements(settings.table)
+        self._sql = tables.statements(settings.table)
         self._wire = Wire(world, settings)
         self._pool = SessionPool(world, self._new_session, settings.pool)
         self._doubts: dict[str, Session] = {}

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...model import Holding
-from .._sql.sections import composed, sections
-from .settings import TABLE, check_table
 
 COMMIT_TIMESTAMP = "spanner.commit_timestamp()"
 SLACK_US = 100_000  # how much longer Spanner keeps a lease: clocks of its servers differ by less
@@ -19,18 +16,7 @@ SIDE = "\x1f"  # parts a name from what is not a lock: no name and no prefix has
 Write: TypeAlias = tuple[Literal["insert_or_update", "update", "delete"], dict[str, str | None]]
 """A mutation, and the columns that it writes: all that must have a value, where it may insert."""
 
-_FILE = Path(__file__).parent / "sql" / "locks.sql"
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def statements(table: str) -> dict[str, str]:
-    """The statements for a table, by name."""
-    return composed(_FILE, t=table)
-
-
-def schema(table: str = TABLE) -> str:
-    """The table as SQL text, for a migration."""
-    return sections(_FILE)["table"].replace("{t}", check_table(table)) + "\n"
 
 
 class Row(NamedTuple):
