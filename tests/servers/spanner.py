@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.servers.server import Missing, Server
 
+DATABASES = 90  # of an instance; the emulator allows 100
 PROJECT, INSTANCE = "project-of-tests", "instance-of-tests"
 EMULATOR = "bin/cloud_spanner_emulator/emulator_main"
 ADVICE = (
@@ -32,6 +33,10 @@ def program() -> str:
         if found.exists():
             return str(found)
     raise Missing(ADVICE)
+
+
+def _path(database: str) -> str:
+    return f"projects/{PROJECT}/instances/{INSTANCE}/databases/{database}"
 
 
 class Spanner(Server):
@@ -53,11 +58,11 @@ class Spanner(Server):
     def answers(self) -> bool:
         if self._channel is None:
             grpc: Any = import_module("grpc")
-            options: list[tuple[str, int]] = [
+            options = [
                 ("grpc.use_local_subchannel_pool", 1),
                 ("grpc.enable_http_proxy", 0),
+                ("grpc.max_reconnect_backoff_ms", 100),
             ]
-            options.append(("grpc.max_reconnect_backoff_ms", 100))
             self._channel = grpc.insecure_channel(self.address, options=options)
         self.create_instance()
         return True
@@ -88,24 +93,21 @@ class Spanner(Server):
         transport = getattr(transports, f"{name}GrpcTransport")(channel=self._channel)
         return getattr(found, f"{name}Client")(transport=transport)
 
-    def create_database(self, name: str, *statements: str, dialect: str = "") -> str:
-        """Make a database, and return its whole name."""
+    def create_database(self, name: str, dialect: str = "") -> None:
+        """Make a database."""
         parent = f"projects/{PROJECT}/instances/{INSTANCE}"
         quote = '"' if dialect else "`"
         request: dict[str, Any] = {
             "parent": parent,
             "create_statement": f"CREATE DATABASE {quote}{name}{quote}",
-            "extra_statements": statements,
         }
         if dialect:
             request["database_dialect"] = dialect
         self._admin().create_database(request=request, timeout=20).result(timeout=20)
-        return f"{parent}/databases/{name}"
 
     def change(self, database: str, *statements: str) -> None:
         """Change the schema of a database of the tests."""
-        name = f"projects/{PROJECT}/instances/{INSTANCE}/databases/{database}"
-        request = {"database": name, "statements": statements}
+        request = {"database": _path(database), "statements": statements}
         self._admin().update_database_ddl(request=request, timeout=20).result(timeout=20)
 
     def url(self, database: str, **options: object) -> str:
@@ -115,9 +117,11 @@ class Spanner(Server):
         return f"spanner://{PROJECT}/{INSTANCE}/{database}?emulator={emulator}{more}"
 
     def fresh_database(self) -> str:
-        name = f"locks-{next(self._numbers)}"
-        self.create_database(name)
-        return name
+        number = next(self._numbers)
+        if number >= DATABASES:  # nobody uses that any more
+            self._admin().drop_database(database=_path(f"locks-{number - DATABASES}"), timeout=20)
+        self.create_database(f"locks-{number}")
+        return f"locks-{number}"
 
     def fresh_url(self, **options: object) -> str:
         """The URL of a database that nobody has used."""
@@ -126,8 +130,7 @@ class Spanner(Server):
     def execute(self, database: str, sql: str) -> list[list[Any]]:
         """What a statement returns, after the changes that it makes."""
         asks = self._service("spanner_v1", "spanner", "Spanner")
-        name = f"projects/{PROJECT}/instances/{INSTANCE}/databases/{database}"
-        session = asks.create_session(database=name).name
+        session = asks.create_session(database=_path(database)).name
         writes = not sql.startswith("SELECT")
         begin: dict[str, Any] = {"begin": {"read_write": {}}} if writes else {}
         request = {"session": session, "sql": sql, "transaction": begin}

@@ -1,7 +1,7 @@
 """One of the processes of a race: it takes turns, and sees in each whether it is alone.
 
-``python -m tests.engines.spanner.race URL FOLDER TURNS FLAVOR``. In each turn it makes a folder that
-nobody else may have made, adds one to a count, and writes down the fence.
+``python -m tests.engines.spanner.race URL FOLDER TURNS FLAVOR``. In each turn it makes a folder
+that nobody else may have made, adds one to a count, and writes down the fence.
 """
 
 from __future__ import annotations

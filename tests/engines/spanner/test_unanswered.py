@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencelock import OutcomeUnknown, Unavailable
+from fencelock.judge.torture.proxy import TO_CLIENT
 from fencelock.model import Busy, Grant, Request
 from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.servers.proxy import Proxy
@@ -80,20 +81,73 @@ def test_a_lost_answer_to_an_acquire_is_resolved_by_asking_for_the_same_owner(
     run(flavor, scenario)
 
 
-def test_a_lost_answer_to_a_read_is_asked_for_again(
+def test_a_lost_answer_to_a_read_leaves_no_transaction_behind(
     flavor: str, locks_url: str, server: Spanner, proxy: Proxy
 ) -> None:
-    """The transaction that it began is invalid: another begins in the same session."""
+    """H16: nothing was done, and the session in which something may be open is reset."""
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(through(locks_url, server, proxy))
-        losing = Losing(client, proxy)
+        engine, losing = client._core.engine, Losing(client, proxy)
         losing.lose = ["ExecuteSql"]
-        async with client.lock("seat", ttl=TTL_S):
+        with pytest.raises(Unavailable, match="nothing was done"):
+            await engine.acquire(Request("seat", client._core.world.owner(), TTL_S))
+        assert proxy.lost == 1
+        assert losing.calls.count("ExecuteSql") == 1
+        await lab.until(lambda: "DeleteSession" in losing.calls, "the session to be reset")
+        assert [one for one in losing.calls if one != "ExecuteSql"][:2] == [
+            "BeginTransaction",
+            "Rollback",
+        ]
+        rival = await lab.connect(locks_url)
+        async with rival.lock("seat", ttl=TTL_S, timeout=SOON):
+            assert await client.lock("seat", ttl=TTL_S).try_acquire() is None
+
+    run(flavor, scenario)
+
+
+def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
+    flavor: str, locks_url: str, server: Spanner, proxy: Proxy
+) -> None:
+    """H13: granted at once, heard of too late. What is handed out is a lease that holds."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(through(locks_url, server, proxy))
+        other = await lab.connect(locks_url)
+        wire: Any = client._core.engine._database._wire  # type: ignore[attr-defined]
+        call, blocked = wire._call, list[bool]()
+
+        async def late(method: str, request: dict[str, Any]) -> Any:
+            if method == "Commit" and not blocked:
+                blocked.append(True)
+                proxy.block(TO_CLIENT)
+            return await call(method, request)
+
+        wire._call = late
+        acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=SOON))
+        (first,) = await lab.until_held(other, "seat")
+        taken = await other.lock("seat").acquire(timeout=SOON)
+        await taken.release()
+        proxy.heal()
+        lease = await acquiring.result()
+        assert lease.fence > taken.fence > first.fence
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+def test_a_connection_that_fell_silent_is_replaced(
+    flavor: str, locks_url: str, server: Spanner, proxy: Proxy
+) -> None:
+    """H13: it stays open and answers nothing any more; others would be answered."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(through(locks_url, server, proxy), request_timeout=1)
+        proxy.lose_next_reply(b"seat", then_cut=False)
+        async with client.lock("seat", ttl=TTL_S, timeout=SOON):
             assert proxy.lost == 1
-            losing.lose = ["ExecuteSql"]
-            assert len(await client.holders("seat")) == 1
-        assert proxy.lost == 2
+            assert proxy.connections == 2
+        assert not await client.holders("seat")
 
     run(flavor, scenario)
 

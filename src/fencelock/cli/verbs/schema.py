@@ -1,4 +1,4 @@
-"""``fencelock schema postgresql|mysql|spanner``: what an engine needs in a database, for a migration."""
+"""``fencelock schema ENGINE``: what an engine needs in a database, for a migration."""
 
 from __future__ import annotations
 

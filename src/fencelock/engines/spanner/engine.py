@@ -47,7 +47,7 @@ from ...model import (
 from ...world import Signal, World
 from .database import Database
 from .rows import SIDE, Row, Write
-from .settings import OPTIONS, settings
+from .settings import OPTIONS, settings, settled
 
 LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
 LOOKS_PER_TTL = 20
@@ -67,6 +67,10 @@ class SpannerEngine(Engine):
     traits = Traits(
         "correctness", "network", fence=True, durable=True, portable=True, remembers=True
     )
+
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        return settled(address)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

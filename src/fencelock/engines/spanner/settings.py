@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
@@ -44,6 +45,14 @@ class Settings(NamedTuple):
     connect_timeout: float
     pool: int
     create: bool
+
+
+def settled(address: Address) -> Address:
+    """Name the emulator that Google's own clients would use, if none is named."""
+    emulator = os.environ.get("SPANNER_EMULATOR_HOST")
+    if emulator and "emulator" not in address.options:
+        return address._replace(options={**address.options, "emulator": emulator})
+    return address
 
 
 def settings(address: Address) -> Settings:

@@ -11,8 +11,9 @@ _FILE = Path(__file__).parent / "sql" / "locks.sql"
 
 
 def schema(table: str = TABLE) -> str:
-    """The table as SQL text for a migration; it can be run again."""
-    return sections(_FILE)["table"].replace("{t}", check_table(table)) + ";\n"
+    """The table as SQL text for a migration, without comments; it can be run again."""
+    lines = sections(_FILE)["table"].replace("{t}", check_table(table)).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")) + ";\n"
 
 
 def statements(table: str) -> dict[str, str]:

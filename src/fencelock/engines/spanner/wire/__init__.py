@@ -2,9 +2,9 @@
 
 Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
 like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
-once, with a deadline; what had no connection is made again for a moment, as it did nothing. The package blocks while it is loaded and finds credentials: a thread does
-that, once, at the first request. gRPC has a thread that completes requests; a caller waits for it
-under threads, and is woken by it in asyncio.
+once, with a deadline; what could not be sent is sent a moment later. The package blocks while it is
+loaded and finds credentials: a thread does that, once, at the first request. gRPC has a thread that
+completes requests; a caller waits for it under threads, and is woken by it in asyncio.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....wires.daemon_thread import start_daemon
 from ....wires.single_flight import SingleFlight
 from ....world import World, sleep
 from ..settings import Settings
-from .errors import Disconnected, no_answer, told
+from .errors import Disconnected, is_late, no_answer, told
 
 if TYPE_CHECKING:
     from .stubs import Stubs
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOAD_S = 60.0  # to load the package on a busy machine, and to find credentials
 RECONNECT_S = 0.6  # gRPC waits for at most half as long between two attempts to connect
 AGAIN_S = 0.05
+SILENT_S = 0.3  # without any answer, after which a connection may be dead
 SPARE_S = 0.5  # gRPC ends a request by its deadline; this is for when it cannot
 
 
@@ -37,6 +38,7 @@ class Wire:
         self._stubs: Stubs | None = None
         self._loading = SingleFlight(world)
         self._closed = False
+        self._answered_at = 0.0
         if world.flavor == "asyncio":
             from .wait_aio import wait
         else:
@@ -52,7 +54,7 @@ class Wire:
             try:
                 return await self._call(method, request)
             except Disconnected:
-                # gRPC sees late that a connection broke, and waits before it makes another one.
+                # gRPC refuses what it could send while it waits before it connects again.
                 if self._world.now() >= min(tried_until, self._world.limit()):
                     raise
             await sleep(self._world, AGAIN_S)
@@ -67,16 +69,30 @@ class Wire:
             future = stubs.begin(method, request, left)
         except ValueError as error:  # it was closed just now
             raise Unavailable(f"{database} was not asked: {error}") from error
+        began = world.now()
         try:
-            answered = await self._wait(future.add_done_callback, left + SPARE_S)
+            await self._wait(future.add_done_callback, left + SPARE_S)
         finally:
-            future.cancel()  # unless it has ended
+            answered = future.done()
+            future.cancel()
+            if not answered:
+                self._suspect(stubs, began)
         if not answered:
             raise no_answer(method, database, f"within {left:.1f} s")
         try:
-            return stubs.read(method, future.result())
+            answer = stubs.read(method, future.result())
         except Exception as error:
+            if is_late(error):
+                self._suspect(stubs, began)
             raise told(error, method, self._settings) from error
+        self._answered_at = world.now()
+        return answer
+
+    def _suspect(self, stubs: Stubs, began: float) -> None:
+        """Connect anew where nothing was answered for a while: gRPC would wait for far longer."""
+        if self._answered_at < began and self._world.now() - began >= SILENT_S and not self._closed:
+            self._answered_at = self._world.now()  # once for all who wait
+            stubs.connect()
 
     async def _load(self) -> None:
         outcome = list[Any]()

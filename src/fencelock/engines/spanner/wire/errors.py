@@ -26,7 +26,7 @@ class SessionMissing(Exception):
 
 
 class Disconnected(Unavailable):
-    """There is no connection, and nothing was done: only a commit would have done anything."""
+    """There is no connection, or it broke when a request was written that changes nothing."""
 
 
 class TableMissing(Misconfigured):
@@ -53,12 +53,16 @@ def told(error: Exception, method: str, settings: Settings) -> Exception:
     if code in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
         advice = RIGHTS if code == "PERMISSION_DENIED" else LOGIN
         return Denied(f"{database} refuses these credentials; nothing was done ({words}): {advice}")
-    if code == "UNAVAILABLE" and (method != "Commit" or words.startswith(_UNSENT)):
+    unwritten = method != "Commit" and "sendmsg" in words
+    if code == "UNAVAILABLE" and (unwritten or words.startswith(_UNSENT)):
         return Disconnected(f"{database} cannot be reached; nothing was done ({words})")
     if code == "RESOURCE_EXHAUSTED":
         return Unavailable(f"{database} cannot serve now; nothing was done ({words})")
     if code in _SILENT or code is None:
         return no_answer(method, database, words)
+    if method == "ExecuteSql" and "syntax error" in words.lower():
+        advice = "if it has PostgreSQL's dialect, name a database of GoogleSQL's"
+        return Misconfigured(f"{database} does not know our SQL ({words}): {advice}")
     return Misconfigured(f"{database} refuses the request, nothing was done ({words})")
 
 
@@ -68,6 +72,11 @@ def no_answer(method: str, database: str, why: object) -> FencelockError:
     if method == "Commit":
         return OutcomeUnknown(f"{what}: the change may have taken effect")
     return Unavailable(f"{what}; nothing was done")
+
+
+def is_late(error: Exception) -> bool:
+    """Whether a request has ended by its deadline."""
+    return _code(error) == "DEADLINE_EXCEEDED"
 
 
 def _code(error: Exception) -> str | None:

@@ -6,7 +6,6 @@ that wrap them: those take longer than the request.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -20,6 +19,7 @@ _PACKAGES = {"Spanner": "google.spanner.v1", "DatabaseAdmin": "google.spanner.ad
 
 # By name: type checkers know other packages of the namespace, and look no further.
 _grpc: Any = import_module("grpc")
+_auth: Any = import_module("google.auth")
 _spanner: Any = import_module("google.cloud.spanner_v1.types")
 _admin: Any = import_module("google.cloud.spanner_admin_database_v1.types")
 _transports: Any = import_module("google.cloud.spanner_v1.services.spanner.transports")
@@ -66,25 +66,32 @@ class Stubs:
     """One channel, and a stub for each method."""
 
     def __init__(self, settings: Settings) -> None:
-        self._database = settings.database
-        emulator = settings.emulator or os.environ.get("SPANNER_EMULATOR_HOST")
-        # A request that is repeated behind our back would be refused by its own success. A server
-        # that does not acknowledge is given up with its connection, and soon tried again.
+        self._settings = settings
+        self._transport = _transports.SpannerGrpcTransport
+        self._credentials: Any = None
+        if not settings.emulator:
+            self._credentials, _ = _auth.default(scopes=self._transport.AUTH_SCOPES)
+        self.connect()
+
+    def connect(self) -> None:
+        """Have the next request make a connection. What is under way ends on the one before."""
+        settings = self._settings
+        # A commit that is repeated behind our back would be refused by its own success.
         options = [
             ("grpc.enable_retries", 0),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.keepalive_time_ms", 120_000),
-            ("grpc.keepalive_timeout_ms", round(settings.request_timeout * 1000)),
             ("grpc.min_reconnect_backoff_ms", round(settings.connect_timeout * 1000)),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 200),
         ]
-        if emulator:
+        if settings.emulator:
             direct = [*options, ("grpc.enable_http_proxy", 0)]
-            self._channel: Any = _grpc.insecure_channel(emulator, options=direct)
+            self._channel: Any = _grpc.insecure_channel(settings.emulator, options=direct)
         else:
-            transport = _transports.SpannerGrpcTransport
-            self._channel = transport.create_channel(HOST, options=options)
+            self._channel = self._transport.create_channel(
+                HOST, credentials=self._credentials, options=options
+            )
         self._stubs = {
             method: self._channel.unary_unary(
                 f"/{_PACKAGES[service]}.{service}/{method}",
@@ -100,7 +107,7 @@ class Stubs:
         fields = make(**request)
         routed = next(name for name in ("session", "database", "name") if name in fields)
         metadata = (
-            ("google-cloud-resource-prefix", self._database),
+            ("google-cloud-resource-prefix", self._settings.database),
             ("x-goog-request-params", f"{routed}={quote(fields[routed], safe='')}"),
             ("x-goog-spanner-route-to-leader", "true"),
         )
