@@ -2,9 +2,10 @@
 
 Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
 like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
-once, with a deadline; what could not be sent is sent a moment later. The package blocks while it is
-loaded and finds credentials: a thread does that, once, at the first request. gRPC has a thread that
-completes requests; a caller waits for it under threads, and is woken by it in asyncio.
+once, with a deadline. What could not be sent is sent a moment later, and what changes nothing and
+was not answered is sent once more. The package blocks while it is loaded and finds credentials: a
+thread does that, once, at the first request. gRPC has a thread that completes requests; a caller
+waits for it under threads, and is woken by it in asyncio.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ....wires.daemon_thread import start_daemon
 from ....wires.single_flight import SingleFlight
 from ....world import World, sleep
 from ..settings import Settings
-from .errors import Disconnected, is_late, no_answer, told
+from .errors import Disconnected, Unanswered, is_late, no_answer, told
 
 if TYPE_CHECKING:
     from .stubs import Stubs
@@ -30,7 +31,7 @@ SPARE_S = 0.5  # gRPC ends a request by its deadline; this is for when it cannot
 
 
 class Wire:
-    """Make each request once: return its answer, or raise an error of ours, or Aborted."""
+    """Make requests: return an answer, or raise an error of ours, Aborted or SessionMissing."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
@@ -49,15 +50,19 @@ class Wire:
         """Make one request to the database."""
         while self._stubs is None and not self._closed:
             await self._loading.do("stubs", self._load)
-        tried_until = self._world.now() + RECONNECT_S
+        give_up, repeated = self._world.now() + RECONNECT_S, False
         while True:
             try:
                 return await self._call(method, request)
             except Disconnected:
                 # gRPC refuses what it could send while it waits before it connects again.
-                if self._world.now() >= min(tried_until, self._world.limit()):
+                if self._world.now() >= min(give_up, self._world.limit()):
                     raise
-            await sleep(self._world, AGAIN_S)
+                await sleep(self._world, AGAIN_S)
+            except Unanswered:
+                if repeated or self._world.now() >= self._world.limit():
+                    raise
+                repeated = True
 
     async def _call(self, method: str, request: dict[str, Any]) -> Any:
         stubs, world, database = self._stubs, self._world, self._settings.database

@@ -1,7 +1,7 @@
 """Map the errors of gRPC, of Google's credentials and of Spanner to ours: one table.
 
-Nothing is repeated behind our back, so that an error is about the only attempt. Only a commit
-changes anything, so that everything else that has no answer has done nothing.
+gRPC repeats nothing by itself, so that an error is about the only attempt. Only a commit changes
+anything, so that everything else that has no answer has done nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ class SessionMissing(Exception):
 
 
 class Disconnected(Unavailable):
-    """There is no connection, or it broke when a request was written that changes nothing."""
+    """There is no connection: the request was not sent."""
+
+
+class Unanswered(Unavailable):
+    """A request that changes nothing has no answer."""
 
 
 class TableMissing(Misconfigured):
@@ -53,8 +57,7 @@ def told(error: Exception, method: str, settings: Settings) -> Exception:
     if code in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
         advice = RIGHTS if code == "PERMISSION_DENIED" else LOGIN
         return Denied(f"{database} refuses these credentials; nothing was done ({words}): {advice}")
-    unwritten = method != "Commit" and "sendmsg" in words
-    if code == "UNAVAILABLE" and (unwritten or words.startswith(_UNSENT)):
+    if code == "UNAVAILABLE" and words.startswith(_UNSENT):
         return Disconnected(f"{database} cannot be reached; nothing was done ({words})")
     if code == "RESOURCE_EXHAUSTED":
         return Unavailable(f"{database} cannot serve now; nothing was done ({words})")
@@ -71,7 +74,7 @@ def no_answer(method: str, database: str, why: object) -> FencelockError:
     what = f"{database} did not answer ({why})"
     if method == "Commit":
         return OutcomeUnknown(f"{what}: the change may have taken effect")
-    return Unavailable(f"{what}; nothing was done")
+    return Unanswered(f"{what}; nothing was done")
 
 
 def is_late(error: Exception) -> bool:
