@@ -58,11 +58,11 @@ class Wire:
                 # gRPC refuses what it could send while it waits before it connects again.
                 if self._world.now() >= min(give_up, self._world.limit()):
                     raise
-                await sleep(self._world, AGAIN_S)
             except Unanswered:
                 if repeated or self._world.now() >= self._world.limit():
                     raise
                 repeated = True
+            await sleep(self._world, AGAIN_S)
 
     async def _call(self, method: str, request: dict[str, Any]) -> Any:
         stubs, world, database = self._stubs, self._world, self._settings.database

@@ -26,7 +26,7 @@ class SessionMissing(Exception):
 
 
 class Disconnected(Unavailable):
-    """There is no connection: the request was not sent."""
+    """There is no connection, or it was broken before a request that changes nothing was sent."""
 
 
 class Unanswered(Unavailable):
@@ -57,7 +57,8 @@ def told(error: Exception, method: str, settings: Settings) -> Exception:
     if code in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
         advice = RIGHTS if code == "PERMISSION_DENIED" else LOGIN
         return Denied(f"{database} refuses these credentials; nothing was done ({words}): {advice}")
-    if code == "UNAVAILABLE" and words.startswith(_UNSENT):
+    unwritten = method != "Commit" and "sendmsg" in words
+    if code == "UNAVAILABLE" and (unwritten or words.startswith(_UNSENT)):
         return Disconnected(f"{database} cannot be reached; nothing was done ({words})")
     if code == "RESOURCE_EXHAUSTED":
         return Unavailable(f"{database} cannot serve now; nothing was done ({words})")
