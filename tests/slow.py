@@ -38,6 +38,7 @@ SLOW = {
     "engines/redis/test_deadlines.py": "a server that hangs in the midst of each call",
     "engines/redis/test_interrupts.py": "storms of exceptions of signal handlers",
     "engines/redlock/test_storm.py": "many faults at once",
+    "engines/spanner/test_race.py": "a thousand turns of three processes",
     "engines/test_several.py::test_an_acquire_of_several_cancelled_at_any_await_leaves_nothing": (
         "every engine, await and way to be cancelled"
     ),
@@ -112,6 +113,7 @@ DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
     "consul": "the checks and hazards of every engine; tests/engines/consul is quick",
     "dynamodb": "an emulator that is slow; tests/engines/dynamodb is quick",
+    "spanner": "the checks and hazards of every engine; tests/engines/spanner is quick",
     "http etcd": "the checks of `http`, with a server behind it",
     "http memory": "the checks of `http`, over the memory of a node",
     "http postgresql": "the checks of `http`, with a server behind it",

@@ -24,6 +24,7 @@ from tests.servers.redlock import Nodes
 from tests.servers.sentinel import Sentinels
 from tests.servers.service import Service, Services
 from tests.servers.shared import shared
+from tests.servers.spanner import Spanner
 from tests.servers.valkey import Valkey
 from tests.servers.zookeeper import ZooKeeper
 
@@ -99,6 +100,7 @@ VARIANTS: dict[str, Where] = {
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
     "consul": lambda folder: (shared(Consul).fresh_url(), {}),
     "dynamodb": lambda folder: prefixed(shared(Dynalite).locks_url),
+    "spanner": lambda folder: (shared(Spanner).fresh_url(), {}),
     "etcd": lambda folder: (
         shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
@@ -157,6 +159,7 @@ NOT_PROMISED = {
     "memory": {"durable", "portable"},
     "consul": {"fifo", *RECIPES},
     "dynamodb": {"fifo", "push", "shared", "observe"},
+    "spanner": {"fifo", "push", "shared", "observe"},
     "http": {"store"},
     "http memory": {"durable", "portable", "store"},
     "http redis": {"store"},

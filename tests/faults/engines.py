@@ -32,6 +32,7 @@ from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 from tests.servers.service import Service
 from tests.servers.shared import shared
+from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 PROMISES = frozenset(
@@ -46,12 +47,14 @@ PROMISES = frozenset(
         "long",
         "place",
         "loop_end",
+        "one_step",
     }
 )
 """What a test may need: several processes, a server of its own to be cut off from, first come first
 served, waiters that can be seen, taking locks from others, listing them, a child that was forked
 inside a running event loop and connects, leases that differ much in length, a place in the queue
-that outlives lost answers, a release that outlives its event loop."""
+that outlives lost answers, a release that outlives its event loop, a grant by the first request of
+an acquire."""
 
 _number = itertools.count()
 
@@ -130,6 +133,14 @@ STORES: dict[str, Store] = {
     "dynamodb": Store(
         lambda folder: f"{shared(Dynalite).locks_url}-{next(_number)}",
         lacks={"order": "serves waiters in no order", "waiters": "keeps no queue"},
+    ),
+    "spanner": Store(
+        lambda folder: shared(Spanner).fresh_url(),
+        lacks={
+            "order": "serves waiters in no order",
+            "waiters": "keeps no queue",
+            "one_step": "reads before it commits, and is shown in tests/engines/spanner",
+        },
     ),
     "etcd": Store(
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",

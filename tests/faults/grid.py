@@ -29,6 +29,7 @@ ENGINES = (
     "redlock",
     "consul",
     "dynamodb",
+    "spanner",
     "etcd",
     "zookeeper",
     "http",

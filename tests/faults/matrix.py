@@ -308,7 +308,9 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
 """The tests beside this file, and of the service; H43 to H56 and H59 to H70 are shown in
 ``tests/engines``."""
 
-SERVERS = ("postgresql", "mariadb", "mysql", "redis", "consul", "dynamodb", "etcd", "http")
+SERVERS = (
+    *("postgresql", "mariadb", "mysql", "redis", "consul", "dynamodb", "spanner", "etcd", "http"),
+)
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
@@ -317,14 +319,14 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
         "has no clock of a server between its clients",
     ),
     ("H35",): (
-        {"redis", "redlock", "postgresql", "consul", "dynamodb"},
+        {"redis", "redlock", "postgresql", "consul", "dynamodb", "spanner"},
         "keeps its data when it restarts, or is none",
     ),
     ("H36",): ({"redis"}, "has every grant on disk before it tells, or none at all"),
     ("H37",): ({"redis"}, "see H74 for a full disk"),
     ("H38",): ({"redis", "postgresql"}, "has no replica that could be behind"),
     ("H39",): (
-        {"redis", "redlock", "postgresql", "mariadb", "mysql"},
+        {"redis", "redlock", "postgresql", "mariadb", "mysql", "spanner"},
         "is no server, or is cut off in silence in the tests of H47 and H54",
     ),
     ("H40",): ({"redis", "redlock"}, "runs no scripts in a server"),
@@ -342,7 +344,7 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H55",): ({"etcd", "consul"}, "has no leases that could leak"),
     ("H57", "H58"): ({"consul"}, "a hazard of Consul's sessions"),
     ("H56",): (
-        {"zookeeper", "etcd", "consul", "dynamodb"},
+        {"zookeeper", "etcd", "consul", "dynamodb", "spanner"},
         "the record is deleted in the tests of H06 and H40",
     ),
     ("H59", "H60"): ({"dynamodb"}, "judges the end of a lease by the clock of its server"),
@@ -362,7 +364,7 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
         "has no network between a waiter and its queue, or no queue",
     ),
     ("H85",): (
-        {"redis", "redlock", "dynamodb", "etcd", "zookeeper"},
+        {"redis", "redlock", "dynamodb", "spanner", "etcd", "zookeeper"},
         "keeps names apart from its own records",
     ),
     ("H86",): ({"postgresql", "mariadb", "mysql"}, "is told apart by its address alone"),

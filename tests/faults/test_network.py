@@ -225,6 +225,7 @@ def test_a_break_of_the_network_longer_than_the_ttl_is_told_in_time(
     run(flavor, scenario)
 
 
+@pytest.mark.needs("one_step")
 def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
     flavor: str, network: Network
 ) -> None:

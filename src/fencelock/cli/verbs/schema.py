@@ -1,4 +1,4 @@
-"""``fencelock schema postgresql|mysql``: what an engine needs in a database, for a migration."""
+"""``fencelock schema ENGINE``: what an engine needs in a database, for a migration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from ...errors import Misconfigured
 from .. import codes, terminal
 
-ENGINES = ("mysql", "postgresql")
+ENGINES = ("mysql", "postgresql", "spanner")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,252 @@
+"""Transactions on rows of one table, each an attempt that is made anew when another one aborts it.
+
+A read-write transaction is two requests: a read that begins it, with exclusive locks on its rows,
+and a commit with the mutations that were decided on meanwhile. Spanner runs them as if one after
+the other. Whom it aborts has done nothing, and is tried again here, for as long as one request may
+take and no longer.
+
+What has no answer leaves a transaction behind that may be open, with its locks. A session has one
+transaction at a time: to begin another one there invalidates it, unless it was committed. So the
+session is *reset*: by whoever asks again for an owner whose commit had no answer, before it reads,
+and else in the background. A commit that is held up on its way can then do nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ...errors import Denied, FencelockError, Misconfigured, Unavailable
+from ...world import World, sleep
+from . import rows, tables
+from .rows import Row, Write
+from .sessions import Session, SessionPool
+from .settings import Settings
+from .wire import Wire
+from .wire.errors import Aborted, SessionMissing, TableMissing
+
+T = TypeVar("T")
+
+AGAIN_MIN_S, AGAIN_MAX_S = 0.005, 0.25  # between two attempts of a transaction
+SESSIONS_LOST_MAX = 3
+CREATE_S = 120.0  # a change of a schema may take a minute
+LOOK_S = 0.2
+CLOSE_S = 1.0
+ADVICE = "make it with what `fencelock schema spanner` prints, or let a client with more rights"
+
+
+class Committed(NamedTuple, Generic[T]):
+    """What came of a transaction."""
+
+    answer: T
+    asked_at: float
+    """Read before the attempt that was committed had sent anything."""
+    micros: int
+    """The timestamp of the commit."""
+
+
+class Database:
+    """One table of one database, for one client."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self._world = world
+        self._settings = settings
+        self._sql = tables.statements(settings.table)
+        self._wire = Wire(world, settings)
+        self._pool = SessionPool(world, self._new_session, settings.pool)
+        self._doubts: dict[str, Session] = {}
+        """By owner, where a commit had no answer."""
+
+    async def call(self, method: str, **request: Any) -> Any:
+        return await self._wire.call(method, **request)
+
+    async def _new_session(self) -> str:
+        return str(await self.call("CreateSession", database=self._settings.database))
+
+    def _give_up(self) -> float:
+        return min(self._world.now() + self._settings.request_timeout, self._world.limit())
+
+    # Read without locks, what was committed before
+
+    async def look(self, *names: str) -> list[Row]:
+        """Read these rows, in any order."""
+        return await self._read("look", names=names)
+
+    async def scan(self, prefix: str) -> list[Row]:
+        """Read the rows of all that is held under names with a prefix."""
+        return await self._read("scan", prefix=prefix)
+
+    async def _read(self, statement: str, **parameters: str | Sequence[str]) -> list[Row]:
+        give_up, sql = self._give_up(), self._sql[statement]
+        for _ in range(SESSIONS_LOST_MAX):
+            session = await self._pool.lend(give_up)
+            try:
+                _, found = await self.call(
+                    "ExecuteSql", session=session.name, sql=sql, begin=False, **parameters
+                )
+            except SessionMissing:
+                self._pool.forget(session)
+                self._pool.drain()
+            except BaseException:
+                self._pool.give_back(session)  # a read leaves nothing open
+                raise
+            else:
+                self._pool.give_back(session)
+                return [rows.read(values) for values in found]
+        raise self._sessions_lost()
+
+    # Transactions
+
+    async def transact(
+        self,
+        names: Sequence[str],
+        decide: Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]],
+        owners: Sequence[str] = (),
+    ) -> Committed[T]:
+        """Read these rows, and write what is decided on. ``decide`` may be called several times.
+
+        Where the commit has no answer, the next transaction for one of these owners comes after it.
+        """
+        for owner in owners:
+            if owner in self._doubts:
+                await self._reset(self._doubts[owner])
+                self._doubts.pop(owner, None)
+        give_up, session = self._give_up(), None
+        aborted = lost = 0
+        try:
+            while True:
+                if session is None:
+                    session = await self._pool.lend(give_up)
+                try:
+                    done = await self._attempt(session, names, decide, owners)
+                    self._pool.give_back(session)
+                    return done
+                except Aborted as error:
+                    aborted += 1
+                    if not await self._pause(aborted, give_up):
+                        words = "met others each time; nothing was done"
+                        raise Unavailable(f"{aborted} transactions {words} ({error})") from error
+                except SessionMissing:
+                    self._pool.forget(session)
+                    self._pool.drain()
+                    session, lost = None, lost + 1
+                    if lost == SESSIONS_LOST_MAX:
+                        raise self._sessions_lost() from None
+        except BaseException:
+            if session is not None:
+                self._abandon(session, owners)
+            raise
+
+    async def _attempt(
+        self,
+        session: Session,
+        names: Sequence[str],
+        decide: Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]],
+        owners: Sequence[str],
+    ) -> Committed[T]:
+        asked_at, sql = self._world.now(), self._sql["lock"]
+        transaction, found = await self.call(
+            "ExecuteSql", session=session.name, sql=sql, begin=True, names=names
+        )
+        seen = [rows.read(values) for values in found]
+        answer, writes = decide({row.name: row for row in seen})
+        known = {"session": session.name, "transaction": transaction}
+        if not writes:
+            await self.call("Rollback", **known)
+            return Committed(answer, asked_at, 0)
+        self._doubts.update(dict.fromkeys(owners, session))
+        try:
+            micros = await self.call("Commit", **known, writes=writes, table=self._settings.table)
+        except (Aborted, SessionMissing, Unavailable, Misconfigured):
+            self._know(owners)
+            raise
+        self._know(owners)
+        return Committed(answer, asked_at, micros)
+
+    def _know(self, owners: Sequence[str]) -> None:
+        for owner in owners:
+            self._doubts.pop(owner, None)
+
+    async def _pause(self, aborted: int, give_up: float) -> bool:
+        """Let the other transaction end; False where there is no time for that."""
+        most = min(AGAIN_MIN_S * 1.5 ** min(aborted, 20), AGAIN_MAX_S)
+        pause = most * (0.5 + self._world.random() / 2)
+        if self._world.now() + pause >= give_up:
+            return False
+        await sleep(self._world, pause)
+        return True
+
+    def _abandon(self, session: Session, owners: Sequence[str]) -> None:
+        """See to a session in which a transaction may be open."""
+        self._pool.forget(session)
+        if not any(self._doubts.get(owner) is session for owner in owners):
+            try:
+                self._world.spawn(self._reset_later(session), "fencelock-spanner-reset")
+            except RuntimeError:
+                pass  # no thread, or no loop any more: Spanner aborts what is idle for 10 s
+
+    async def _reset(self, session: Session) -> None:
+        """Have no transaction go on in a session that nobody uses any more."""
+        try:
+            newer = await self.call("BeginTransaction", session=session.name)
+            await self.call("Rollback", session=session.name, transaction=newer)
+            await self.call("DeleteSession", name=session.name)
+        except SessionMissing:
+            pass  # nor does the session
+        except Aborted as error:  # told by none of the three
+            raise Unavailable(f"a session could not be reset: {error}") from error
+
+    async def _reset_later(self, session: Session) -> None:
+        try:
+            await self._reset(session)
+        except FencelockError:
+            pass  # Spanner aborts what is idle for 10 s
+
+    def _sessions_lost(self) -> Unavailable:
+        database = self._settings.database
+        return Unavailable(f"{database} forgets each session at once; nothing was done")
+
+    # The table
+
+    async def ready(self) -> None:
+        """See that the table is there; make it if that is wanted."""
+        give_up, made = min(self._world.now() + CREATE_S, self._world.limit()), False
+        while True:
+            try:
+                await self.look(rows.SIDE)
+                return
+            except TableMissing as error:
+                if not self._settings.create:
+                    raise Misconfigured(f"{error}: {ADVICE}") from error
+            if self._world.now() + LOOK_S >= give_up:
+                raise Unavailable(f"the table {self._settings.table!r} is still being made")
+            if made:
+                await sleep(self._world, LOOK_S)
+            else:
+                made = await self._create_table()
+
+    async def _create_table(self) -> bool:
+        request = {"database": self._settings.database, "statements": [self._sql["table"]]}
+        try:
+            await self.call("UpdateDatabaseDdl", **request)
+        except Denied as error:
+            raise Misconfigured(f"{error}. The table is missing: {ADVICE}") from error
+        except Misconfigured as error:
+            if "concurrent" not in str(error):
+                raise
+            await sleep(self._world, LOOK_S)  # another change of the schema is under way
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Give the sessions back that nobody uses, if the server answers."""
+        idle = [self._deletion(session) for session in self._pool.drain()]
+        if idle:
+            await self._world.gather(idle, self._world.now() + CLOSE_S)
+        self._wire.close()
+
+    def _deletion(self, session: Session) -> Callable[[], Any]:
+        return lambda: self.call("DeleteSession", name=session.name)
+
+    def close_nowait(self) -> None:
+        self._wire.close()

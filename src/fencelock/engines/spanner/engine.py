@@ -1,0 +1,257 @@
+"""Leases in a table of Cloud Spanner: one read-write transaction on a row for each step.
+
+Whoever acquires reads the row of the name under an exclusive lock, and writes itself into it if
+nobody is there or the lease there has ended. Spanner runs transactions as if one after the other,
+so one wins. A renewal writes a later end on condition that the owner is the same and its lease has
+not ended; a release deletes the row on the same condition. Whoever waits reads without locks.
+
+Only the server's clock counts: a row has ``ends_at``, which is ``CURRENT_TIMESTAMP()`` of the
+transaction that wrote it and the ttl, and a lease has ended when ``CURRENT_TIMESTAMP()`` of a later
+one is past it. Those are readings of clocks of two servers. TrueTime bounds how far each is from
+the true time: by some milliseconds, so that both together may take off less than ``SLACK_US``, a
+tenth of a second, by which Spanner keeps each lease longer. A reading is made before the locks are
+waited for or after, but not before the request was sent; the holder counts its lease from before
+that, and gives up early by what clocks drift apart. So it has given up before another is granted.
+
+The fence is the timestamp of the commit that grants, in microseconds: Spanner writes it into
+``granted_at``. A transaction that begins after another was committed has a greater timestamp, in
+the whole database and whatever rows are there (external consistency); and those that write to one
+row have different ones. So fences grow across release, expiry, deletion of the row or of the table,
+and nothing has to stay for it: a released row is deleted, and one whose holder died goes a day
+later by the table's row deletion policy.
+
+A commit that has no answer is resolved by asking again for the same owner, in a transaction that
+comes after it for certain: see ``database.py``. The row says whose it is, and its fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ...engine import Address, Engine
+from ...errors import EngineError, OutcomeUnknown, Unsupported
+from ...model import (
+    Busy,
+    Finding,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Together,
+    Traits,
+    granted,
+    in_order,
+)
+from ...world import Signal, World
+from .database import Database
+from .rows import SIDE, Row, Write
+from .settings import OPTIONS, settings, settled
+
+LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
+LOOKS_PER_TTL = 20
+TOGETHER = 500  # leases that are renewed in one transaction
+
+SHARED = "spanner has locks of one holder only: use redis, postgresql, mysql, etcd or zookeeper"
+
+Rows = Mapping[str, Row]
+
+
+class SpannerEngine(Engine):
+    """``spanner://project/instance/database``, with the table ``fencelock`` or another one."""
+
+    schemes = ("spanner",)
+    options: ClassVar = OPTIONS
+    drivers = ("google.cloud.spanner_v1",)
+    traits = Traits(
+        "correctness", "network", fence=True, durable=True, portable=True, remembers=True
+    )
+
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        return settled(address)
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._settings = settings(address)
+        self._database = Database(world, self._settings)
+        self._looks: dict[str, int] = {}  # of each waiter
+
+    async def open(self) -> None:
+        await self._database.ready()
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    def close_nowait(self) -> None:
+        self._database.close_nowait()
+
+    def _key(self, name: str) -> str:
+        return self._settings.prefix + name
+
+    # Acquire
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        if request.share is not None:
+            raise Unsupported(SHARED)
+        key = self._key(request.name)
+        if request.queue:  # who waits takes no locks until it is worthwhile
+            (seen,) = await self._database.look(key)
+            if seen.held and seen.owner != request.owner:
+                return self._busy(request, seen)
+
+        def decide(rows: Rows) -> tuple[Row, list[Write]]:
+            row = rows[key]
+            if row.is_held_by(request.owner):  # an answer was lost: the same fence, a whole ttl
+                return row, [row.renewed(request.ttl)]
+            if row.held:
+                return row, []
+            return row, [row.granted(request.owner, request.ttl, request.meta)]
+
+        row, asked_at, micros = await self._database.transact([key], decide, [request.owner])
+        if not micros:
+            return self._busy(request, row)
+        fence = row.fence if row.is_held_by(request.owner) else micros
+        return granted(request.name, request.owner, fence, request.ttl, asked_at)
+
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        keys = [self._key(request.name) for request in requests]
+
+        def decide(rows: Rows) -> tuple[tuple[Request, Row] | None, list[Write]]:
+            wanted = [(one, rows[key]) for one, key in zip(requests, keys, strict=True)]
+            for one, row in wanted:
+                if row.held:
+                    return (one, row), []
+            return None, [row.granted(one.owner, one.ttl, one.meta) for one, row in wanted]
+
+        owners = [request.owner for request in requests]
+        met, asked_at, micros = await self._database.transact(keys, decide, owners)
+        if met is not None:
+            return met[0].name, self._busy(*met)
+        return [granted(one.name, one.owner, micros, one.ttl, asked_at) for one in requests]
+
+    def _busy(self, request: Request, row: Row) -> Busy:
+        """When to look again: after a while, and when the lease ends."""
+        looks = self._looks.get(request.owner, 0)
+        if looks:
+            self._looks[request.owner] = looks + 1
+        most = min(max(row.ttl_us / 1e6 / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
+        pause = min(LOOK_MIN_S * 1.5 ** min(looks, 10), most) * (0.75 + self.world.random() / 2)
+        return Busy(min(pause, max(row.left, 0.0)), holder=row.meta)
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._looks[request.owner] = 1
+
+    async def unwatch(self, request: Request) -> None:
+        self._looks.pop(request.owner, None)
+
+    # Renew, release
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        answers, failure = list[Grant | Gone](), None
+        for first in range(0, len(grants), TOGETHER):
+            some = grants[first : first + TOGETHER]
+            try:
+                answers += await self._renew(some)
+            except (EngineError, OutcomeUnknown) as error:
+                failure = error
+                answers += some  # the old end stands, and the keeper asks again
+        if failure is not None and len(grants) <= TOGETHER:
+            raise failure
+        return answers
+
+    async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        keys = [self._key(grant.name) for grant in grants]
+
+        def decide(rows: Rows) -> tuple[list[Gone | None], list[Write]]:
+            ours = [(one, rows[key]) for one, key in zip(grants, keys, strict=True)]
+            lasting = [row.renewed(one.ttl) for one, row in ours if row.is_held_by(one.owner)]
+            return [_gone(one, row) for one, row in ours], lasting
+
+        gone, asked_at, _ = await self._database.transact(keys, decide)
+        return [
+            why or granted(one.name, one.owner, one.fence, one.ttl, asked_at)
+            for one, why in zip(grants, gone, strict=True)
+        ]
+
+    async def release(self, grant: Grant | Request) -> bool:
+        (freed,) = await self._free([grant])
+        return freed
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
+        return await self._free(grants)
+
+    async def _free(self, grants: Sequence[Grant | Request]) -> list[bool]:
+        """Delete the rows of these owners: which of them held their locks."""
+        keys = [self._key(grant.name) for grant in grants]
+
+        def decide(rows: Rows) -> tuple[list[bool], list[Write]]:
+            ours = [(one.owner, rows[key]) for one, key in zip(grants, keys, strict=True)]
+            held = [row.is_held_by(owner) for owner, row in ours]
+            return held, [row.freed() for owner, row in ours if row.owner == owner]
+
+        owners = [grant.owner for grant in grants]
+        return (await self._database.transact(keys, decide, owners)).answer
+
+    async def withdraw(self, request: Request) -> None:
+        await self.release(request)
+
+    # Inspect
+
+    async def inspect(self, name: str) -> State:
+        found = await self._database.look(self._key(name))
+        return State(name, tuple(self._holdings(found)))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        return in_order(self._holdings(await self._database.scan(self._key(prefix))))
+
+    def _holdings(self, found: Sequence[Row]) -> list[Holding]:
+        prefix = self._settings.prefix
+        held = [row._replace(name=row.name.removeprefix(prefix)) for row in found if row.held]
+        return [row.holding() for row in held]
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        def decide(rows: Rows) -> tuple[bool, list[Write]]:
+            (row,) = rows.values()
+            return row.held, [row.taken(reason)] if row.held else []
+
+        return (await self._database.transact([self._key(name)], decide)).answer
+
+    # Remember: a row beside the lock's
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        def decide(rows: Rows) -> tuple[None, list[Write]]:
+            (row,) = rows.values()
+            return None, [row.remembered(item, number, keep)]
+
+        await self._database.transact([self._memo_key(name)], decide)
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        (row,) = await self._database.look(self._memo_key(name))
+        return row.numbers()
+
+    async def forget(self, name: str) -> None:
+        def decide(rows: Rows) -> tuple[None, list[Write]]:
+            return None, [row.freed() for row in rows.values()]
+
+        await self._database.transact([self._memo_key(name)], decide)
+
+    def _memo_key(self, name: str) -> str:
+        return f"{self._key(name)}{SIDE}memo"
+
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
+
+        return await diagnose(self._database, self._settings, self.world.wall_us)
+
+
+def _gone(grant: Grant, row: Row) -> Gone | None:
+    """Why a grant cannot be renewed, if it cannot."""
+    if row.is_held_by(grant.owner):
+        return None
+    if row.revoked[0] == grant.owner:
+        return Gone("revoked", row.revoked[1])
+    if row.owner == grant.owner:
+        return Gone("expired", "it was not renewed in time")
+    return Gone("expired", "its row is another's, or gone")
