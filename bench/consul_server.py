@@ -18,8 +18,8 @@ class OnConsul(Contestant):
     field: ClassVar[str] = "consul"
 
     @classmethod
-    def absent(cls) -> str:
-        return "" if consul_program.find() else consul_program.ADVICE
+    def missing(cls) -> str:
+        return super().missing() or ("" if consul_program.find() else consul_program.ADVICE)
 
     @classmethod
     def stage(cls, folder: Path) -> AbstractContextManager[str]:

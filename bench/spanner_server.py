@@ -19,12 +19,12 @@ class OnSpanner(Contestant):
     needs = ("google.cloud.spanner_v1",)
 
     @classmethod
-    def absent(cls) -> str:
+    def missing(cls) -> str:
         try:
             program()
         except Missing as missing:
             return str(missing)
-        return super().absent()
+        return super().missing()
 
     @classmethod
     def stage(cls, folder: Path) -> AbstractContextManager[str]:

@@ -111,7 +111,8 @@ class Stubs:
             ("x-goog-request-params", f"{routed}={quote(fields[routed], safe='')}"),
             ("x-goog-spanner-route-to-leader", "true"),
         )
-        message = _METHODS[method][1](**fields)
+        make: Any = _METHODS[method][1]
+        message = make(**fields)
         return self._stubs[method].future(message, timeout=seconds, metadata=metadata)
 
     def read(self, method: str, answer: Any) -> Any:
