@@ -111,13 +111,13 @@ class Stubs:
             ("x-goog-request-params", f"{routed}={quote(fields[routed], safe='')}"),
             ("x-goog-spanner-route-to-leader", "true"),
         )
-        make: Any = _METHODS[method][1]
-        message = make(**fields)
+        message = _METHODS[method][1](**fields)
         return self._stubs[method].future(message, timeout=seconds, metadata=metadata)
 
     def read(self, method: str, answer: Any) -> Any:
         """Return what is wanted of an answer."""
-        return _ANSWERS.get(method, _nothing)(answer)
+        wanted: Callable[[Any], Any] = _ANSWERS.get(method, _nothing)
+        return wanted(answer)
 
     def close(self) -> None:
         self._channel.close()
