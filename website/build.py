@@ -75,15 +75,14 @@ def build(generator: str, site: Path, work: Path) -> None:
     _lab(pages / "lab")
     _browser(pages / "lab" / "browser", work)
     config = work / "mkdocs.yml"
-    config.write_text(json.dumps(_config(pages, site)), encoding="utf-8")
+    _write_json(config, _config(pages, site))
     _run([generator, "build", "--quiet", "--strict", "--config-file", str(config)])
-    for page in site.rglob("*.html"):
-        if page.relative_to(site).with_suffix(".md") in set(_sources(pages)) | {Path("404.md")}:
-            _guard(page)
-    (site / "_headers").write_text(
-        f"/lab/*\n  Content-Security-Policy: {LAB_POLICY.format(digests=_map_digest(site))}\n",
-        encoding="utf-8",
-    )
+    for page in (*_made(pages), Path("404.html")):
+        _guard(site / page)
+    index = (site / "lab" / "index.html").read_text(encoding="utf-8")
+    policy = LAB_POLICY.format(digests=_digests(index))
+    headers = f"/lab/*\n  Content-Security-Policy: {policy}\n"
+    (site / "_headers").write_text(headers, encoding="utf-8")  # for hosts that read it: workers
 
 
 def _documents(pages: Path) -> None:
@@ -91,6 +90,7 @@ def _documents(pages: Path) -> None:
     shutil.copytree(ROOT / "docs", pages / "docs")
     for name in FRONT:
         shutil.copy(ROOT / name, pages / name)
+    shutil.copy(HERE / "site.css", pages)
     (pages / "examples").mkdir()
     shutil.copy(ROOT / "examples" / "README.md", pages / "examples")
     for page in list(pages.rglob("*.md")):
@@ -117,10 +117,11 @@ def _laid_out(text: str, page: Path, pages: Path) -> str:
     return NESTED.sub("    ", LINK.sub(linked, text))  # as deep as it wants lists in lists
 
 
-def _sources(pages: Path) -> Iterator[Path]:
+def _made(pages: Path) -> Iterator[Path]:
+    """The pages that the generator makes of documents."""
     for path in pages.rglob("*.md"):
-        found = path.relative_to(pages)
-        yield found.with_name("index.md") if found.name == "README.md" else found
+        found = path.relative_to(pages).with_suffix(".html")
+        yield found.with_name("index.html") if found.stem == "README" else found
 
 
 def _config(pages: Path, site: Path) -> dict[str, Any]:
@@ -245,10 +246,6 @@ def _digests(text: str) -> str:
         if "src=" not in one["attributes"] and "application/json" not in one["attributes"]
     ]
     return "".join(f" 'sha256-{digest}'" for digest in dict.fromkeys(found))
-
-
-def _map_digest(site: Path) -> str:
-    return _digests((site / "lab" / "index.html").read_text(encoding="utf-8"))
 
 
 def _write_json(path: Path, data: object) -> None:

@@ -50,8 +50,11 @@ const worker = new Promise((resolve, reject) => {
   const url = new URL("./worker.js", import.meta.url).href, thread = new Worker(trusted ? trusted.createScriptURL(url) : url, { type: "module" });
   thread.addEventListener("error", ({ message }) => reject(new Error(message || "its files cannot be loaded")));
   thread.addEventListener("message", ({ data: { loading, ready, failed, id, ...said } }) => {
-    if (loading) say({ brief: `Loading the lab: ${loading}, ${STAGES.indexOf(loading) + 1} of ${STAGES.length}` });
-    else if (failed) reject(new Error(failed));
+    if (loading) say({ brief: `Loading ${loading}, ${STAGES.indexOf(loading) + 1} of ${STAGES.length}` });
+    else if (failed) {
+      thread.terminate();
+      reject(new Error(failed));
+    }
     else if (ready) resolve(thread);
     else {
       const { resolve: done, reject: refuse } = calls.get(id);
