@@ -89,7 +89,7 @@ def test_it_opens_recorded_and_can_be_changed_when_it_is_loaded(
         watched = lab.play(lab.load("long-work", renewal="watchdog"))
         page.get_by_role("button", name="watchdog", exact=True).click()
         expect(page.locator(".end")).to_contain_text(in_the_end(watched.outcome))
-        page.get_by_role("combobox", name="compare with").select_option("renewal: off")
+        page.get_by_role("combobox", name="compare with").select_option("renewal: none")
         expect(page.locator(".second .bar").first).to_be_visible()
         page.get_by_role("combobox", name="compare with").select_option("")
 
@@ -222,6 +222,7 @@ def test_a_document_is_shown_and_found(browser: Browser, server: Server) -> None
         page.get_by_role("textbox", name="Search").click()
         page.keyboard.type("ghost writer")
         expect(page.locator(".md-search-result__item").first).to_be_visible()
+        page.keyboard.press("Escape")
         page.get_by_role("link", name="Play in the browser").first.click()
         shown(page)
 
