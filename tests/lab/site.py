@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -47,20 +48,22 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
-    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, **TYPES}
-    server: Server
-
     def do_GET(self) -> None:
-        if self.server.held and self.path.endswith(self.server.held):
-            self.server.let_go.wait(HELD_S)
-        if self.server.missing and self.path.endswith(self.server.missing):
+        server = cast("Server", self.server)
+        if server.held and self.path.endswith(server.held):
+            server.let_go.wait(HELD_S)
+        if server.missing and self.path.endswith(server.missing):
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
             super().do_GET()
 
+    def guess_type(self, path: Any) -> str:
+        return TYPES.get(Path(path).suffix) or super().guess_type(path)
+
     def end_headers(self) -> None:
-        if self.path.startswith(self.server.prefix):
-            self.send_header(*self.server.header)
+        server = cast("Server", self.server)
+        if self.path.startswith(server.prefix):
+            self.send_header(*server.header)
         super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -84,7 +87,9 @@ def _build(site: Path, work: Path) -> str:
         return f"THE LAB IN THE BROWSER IS NOT TESTED: npm cannot fetch what it needs: {why}"
     venv = ".venv-site"
     made = ["make", "--silent", f"{venv}/.made", "VENV=.venv", f"PYTHON={sys.executable}"]
-    clean = {name: one for name, one in os.environ.items() if not name.startswith(("MAKE", "MFLAG"))}
+    clean = {
+        name: one for name, one in os.environ.items() if not name.startswith(("MAKE", "MFLAG"))
+    }
     subprocess.run(made, cwd=build.ROOT, env=clean, check=True, stdout=subprocess.DEVNULL)
     build.build(str(build.ROOT / venv / "bin" / "mkdocs"), site, work)
     return ""

@@ -50,7 +50,7 @@ class Reader:
             nonlocal place
             end = self._data.index(b"\r\n", place)
             if self._data[place : place + 1] != sign:
-                raise ProtocolError(f"not a request: {self._data[place : end][:40]!r}")
+                raise ProtocolError(f"not a request: {self._data[place:end][:40]!r}")
             found = int(self._data[place + 1 : end])
             place = end + 2
             return found

@@ -8,10 +8,11 @@ text with one letter for each byte.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-import fencelock_lua
-from pyodide.ffi import JsException, JsProxy, create_proxy
+_lua: Any = import_module("fencelock_lua")
+_ffi: Any = import_module("pyodide.ffi")
 
 
 class LuaError(Exception):
@@ -27,8 +28,8 @@ class LuaRuntime:
     def compile(self, source: bytes) -> Reference:
         """A function that runs the text."""
         try:
-            return Reference(fencelock_lua.compile(source.decode("latin-1")))
-        except JsException as error:
+            return Reference(_lua.compile(source.decode("latin-1")))
+        except _ffi.JsException as error:
             raise LuaError(error.message) from None
 
 
@@ -37,16 +38,16 @@ class Reference:
 
     __slots__ = ("proxy",)
 
-    def __init__(self, proxy: JsProxy) -> None:
+    def __init__(self, proxy: Any) -> None:
         self.proxy = proxy
 
     def __del__(self) -> None:
-        fencelock_lua.drop(self.proxy)
+        _lua.drop(self.proxy)
 
     def __call__(self, *args: Any) -> Any:
         try:
-            found = fencelock_lua.call(self.proxy, *[_given(one) for one in args])
-        except JsException as error:
+            found = _lua.call(self.proxy, *[_given(one) for one in args])
+        except _ffi.JsException as error:
             raise LuaError(error.message) from None
         values = [_taken(one) for one in found.to_py()]
         return tuple(values) if len(values) > 1 else values[0] if values else None
@@ -58,14 +59,14 @@ def _given(value: Any) -> Any:
     if isinstance(value, Reference):
         return value.proxy
     if callable(value):
-        return fencelock_lua.expose(create_proxy(_exposed(value)))
+        return _lua.expose(_ffi.create_proxy(_exposed(value)))
     return float(value) if type(value) is int else value  # every number of Lua is a float
 
 
 def _taken(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("latin-1")
-    return Reference(value) if isinstance(value, JsProxy) else value
+    return Reference(value) if isinstance(value, _ffi.JsProxy) else value
 
 
 def _exposed(function: Callable[..., Any]) -> Callable[..., Any]:
