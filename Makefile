@@ -15,7 +15,7 @@ PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
 # The folders that hold Python, of those that exist: a checker stops at a missing one.
-CODE := $(wildcard src tests bench examples)
+CODE := $(wildcard src tests bench examples website)
 
 # pyright's wheel carries the checker itself: use that version, never fetch another, never nag.
 export PYRIGHT_PYTHON_FORCE_VERSION := $(shell sed -n 's/^pyright==\([0-9.]*\).*/\1/p' requirements/dev.txt 2>/dev/null)
@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help run lab docs servers test test-all torture check format bench build lock clean
+.PHONY: help run lab docs site servers test test-all torture check format bench build lock clean
 
 
 help:  ## list the targets
@@ -42,6 +42,9 @@ lab: $(VENV)/.dev  ## open the lab: freeze processes, cut networks, and see what
 
 docs: $(VENV)/.dev  ## play the scenarios in docs/lab again, and take the picture of the README
 	$(PY) -m tests.lab.documents
+
+site: $(VENV)/.dev $(VENV)-site/.made  ## build the documentation site, with the lab in the browser, into build/site; needs npm
+	$(PY) -m website.build --generator $(VENV)-site/bin/mkdocs
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
 	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
@@ -73,7 +76,7 @@ build: $(VENV)/.build  ## build the wheel and the source archive into dist/
 	$(PY) -m hatchling build
 
 clean:  ## remove whatever the other targets made
-	rm -rf $(VENV) $(VENV)-lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-site build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 
@@ -103,6 +106,12 @@ $(VENV)/.bench: $(VENV)/.dev $(wildcard requirements/bench.txt)
 	$(if $(wildcard requirements/bench.txt),$(PIP) install --require-hashes -r requirements/bench.txt)
 	@touch $@
 
+# The generator of the site has an environment of its own: nothing else needs what it needs.
+$(VENV)-site/.made: requirements/site.txt
+	$(PYTHON) -m venv --clear $(VENV)-site
+	$(VENV)-site/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/site.txt
+	@touch $@
+
 
 # One lock for every supported Python and platform, which pip alone cannot resolve: hence uv, in an
 # environment of its own because nothing else needs it.
@@ -114,6 +123,7 @@ lock: $(VENV)-lock/bin/uv  ## pin requirements/*.in with hashes; UPGRADE=1 takes
 	$(LOCK) requirements/build.in --output-file requirements/build.txt
 	$(LOCK) requirements/dev.in --output-file requirements/dev.txt
 	$(LOCK) requirements/bench.in --output-file requirements/bench.txt
+	$(LOCK) requirements/site.in --output-file requirements/site.txt
 
 $(VENV)-lock/bin/uv:
 	$(PYTHON) -m venv --clear $(VENV)-lock

@@ -82,6 +82,7 @@ SLOW = {
     "lab/test_page_faults.py": "a browser",
     "lab/test_page_turn.py": "a browser",
     "lab/test_share.py": "a browser, and all plays of every scenario",
+    "lab/test_site.py": "a site that is built, and a Python in a browser",
     "service/test_dashboard.py": "a browser",
     "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (
         "thousands of locks, and the half minute of a client that does not read"

@@ -23,16 +23,22 @@ ADVICE = "dynalite is not there: install Node.js 20 or newer with npm, then `mak
 
 def find(package: str) -> tuple[str, str] | None:
     """Node.js and the folder of a package that was fetched, or nothing."""
-    home, node = _home(), shutil.which("node")
+    home, node = _home(LISTS), shutil.which("node")
     if home is None or node is None:
         return None
     folder = home / "node_modules" / package
     return (node, str(folder)) if folder.is_dir() else None
 
 
-def fetch() -> str:
-    """Have the programs in the cache; why not, where that is impossible."""
-    home = _home()
+def folder_of(lists: Path) -> Path | None:
+    """Where the packages of a folder with lists are, if they were fetched."""
+    home = _home(lists)
+    return home / "node_modules" if home is not None and home.is_dir() else None
+
+
+def fetch(lists: Path = LISTS) -> str:
+    """Have what the lists name in the cache; why not, where that is impossible."""
+    home = _home(lists)
     if home is None:
         return "the user has no home"
     if home.exists():
@@ -43,7 +49,7 @@ def fetch() -> str:
         home.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="npm-being-made-", dir=home.parent) as work:
             made = Path(work) / "made"
-            shutil.copytree(LISTS, made)
+            shutil.copytree(lists, made)
             _install(made)
             made.rename(home)  # whole or not at all
     except subprocess.TimeoutExpired:
@@ -61,9 +67,9 @@ def _install(folder: Path) -> None:
     subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=FETCH_S, check=True)
 
 
-def _home() -> Path | None:
+def _home(lists: Path) -> Path | None:
     """Where what the lists name belongs: other lists, another folder."""
-    named = hashlib.sha256((LISTS / "package-lock.json").read_bytes()).hexdigest()[:16]
+    named = hashlib.sha256((lists / "package-lock.json").read_bytes()).hexdigest()[:16]
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError:

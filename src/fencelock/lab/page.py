@@ -38,17 +38,21 @@ class PageServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
         self.port = int(self.server_address[1])
         self.url = f"http://{LOOPBACK}:{self.port}/"
-        known = builtin()
-        listed = [
-            {"name": name, "own": name not in known, "document": one}
-            for name, one in scenarios.items()
-        ]
-        facts: dict[str, Any] = {"first": first, "version": __version__, "faults": palette()}
-        self.scenarios = facts | {"scenarios": listed}
+        self.scenarios = listed(scenarios, first)
         self.playing = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a browser that went away."""
+
+
+def listed(scenarios: Mapping[str, Mapping[str, Any]], first: str) -> dict[str, Any]:
+    """What a page asks for at first: the scenarios, by their names, and what can go wrong."""
+    known = builtin()
+    found = [
+        {"name": name, "own": name not in known, "document": one} for name, one in scenarios.items()
+    ]
+    facts: dict[str, Any] = {"first": first, "version": __version__, "faults": palette()}
+    return facts | {"scenarios": found}
 
 
 class _Refused(Exception):

@@ -46,7 +46,7 @@ def recorded_page(
     facts |= {"version": __version__, "faults": palette()}
     page = ""
     for with_variants in (True, False):
-        plays = list(_plays(document, first["edits"], with_variants))
+        plays = list(plays_of(document, first["edits"], with_variants=with_variants))
         page = one_file("lab", data=facts | {"plays": plays})
         if len(page.encode()) <= SIZE_MAX:
             return page
@@ -73,9 +73,10 @@ def exported(call: object) -> str:
     )
 
 
-def _plays(
-    document: Mapping[str, Any], edits: Mapping[str, Any], with_variants: bool
+def plays_of(
+    document: Mapping[str, Any], edits: Mapping[str, Any], *, with_variants: bool
 ) -> Iterator[dict[str, Any]]:
+    """The traces of a document in every combination of its switches, as it is and with edits."""
     for choices in combinations(document):
         changes: list[Mapping[str, Any]] = [{}, edits] if edits else [{}]
         for changed in changes:

@@ -177,7 +177,7 @@ export function Chart() {
     return () => watcher.disconnect();
   }, []);
   const total = width.value * zoom.value, inner = total - END, begin = played.from ?? 0, lasting = played.until - begin, x = (time) => 2 + (time - begin) / lasting * (inner - 2);
-  const lanes = placed(played), chips = run.value ? { height: 0, places: [] } : rowsOf(played, x, inner), below = lanes.at(-1).y + lanes.at(-1).height, height = below + chips.height + AXIS;
+  const isWide = width.value > 2 * END, lanes = placed(played), chips = run.value ? { height: 0, places: [] } : rowsOf(played, x, inner), below = lanes.at(-1).y + lanes.at(-1).height, height = below + chips.height + AXIS;
   const scroll = () => {
     if (!trace.value) return;
     const { until } = trace.value, here = (at.value - start.value) / (until - start.value) * width.value * zoom.value, left = box.current.scrollLeft;
@@ -195,11 +195,11 @@ export function Chart() {
   return html`<section class="card chart" aria-label="Lanes over time">
     <div class="drawing"><div>${second.value && html`<div class="head" />`}<${Names} played=${played} lanes=${lanes} lasts=${lasts} chips=${chips} />${second.value && html`<${OtherNames} />`}</div>
       <div class="time" ref=${box}>${second.value && html`<div class="head"><span class="which">${second.value.first}</span></div>`}<div class="sheet" style=${{ width: `${total}px` }}><${Scrubber} until=${played.until}>
-        ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" ref=${(node) => { target.value = node && { node, lanes, moment: (left) => Math.min(played.until, Math.max(begin, begin + (left - 2) / (inner - 2) * lasting)) }; }} ...${handlers}>
+        ${isWide && html`<svg width=${total} height=${height} aria-hidden="true" ref=${(node) => { target.value = node && { node, lanes, moment: (left) => Math.min(played.until, Math.max(begin, begin + (left - 2) / (inner - 2) * lasting)) }; }} ...${handlers}>
           <defs><pattern id="frozen" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" class="ice" /><line x1="0" x2="0" y1="0" y2="7" class="icy" /></pattern>
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>
           <${Fork} x=${x} height=${height} /><${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
-        </svg>`}</${Scrubber}>${width.value > 0 && !run.value && html`<${Chips} played=${played} chips=${chips} top=${below} scale=${lasting / (inner - 2)} />`}</div>${second.value && width.value > 0 && html`<${Twin} x=${x} width=${total} inner=${inner} handlers=${handlers} />`}</div></div>
+        </svg>`}</${Scrubber}>${isWide && !run.value && html`<${Chips} played=${played} chips=${chips} top=${below} scale=${lasting / (inner - 2)} />`}</div>${second.value && isWide && html`<${Twin} x=${x} width=${total} inner=${inner} handlers=${handlers} />`}</div></div>
     <${Legend} played=${second.value ? both(played, second.value.trace) : played} />
     <p class="hint quiet">Drag over the picture to travel in time. ${!run.value && html`Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. `}<label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label> ${Object.keys(played.fences).length > 0 && html`<${TrueFences} />`}</p>
   </section>`;

@@ -1,7 +1,7 @@
 // The lane of faults: each is a chip at its time. A chip is dragged, stretched at its end, or moved by keys.
+import { editable } from "player";
 import { html, signal, useRef } from "ui";
 import { brief, change, form, lasts, list, remove, replaced, said } from "./faults.js";
-import { isLive } from "./player.js";
 import { edit, edits, faults, playing, sketch, trace } from "./store.js";
 
 const ROW = 26, LEAST = 24, SNAP_S = 0.05;
@@ -45,7 +45,7 @@ function Chip({ fault, index, place, scale }) {
   const drag = useRef(null), until = trace.value.until, chosen = form.value?.index === index;
   const down = (event) => {
     event.stopPropagation();
-    if (!isLive || event.button) return;
+    if (!editable.value || event.button) return;
     playing.value = false;
     drag.current = { x: event.clientX, fault, back: edits.value, stretches: event.target.closest(".grip") !== null, now: fault };
     event.currentTarget.setPointerCapture(event.pointerId);
@@ -64,14 +64,14 @@ function Chip({ fault, index, place, scale }) {
   };
   const keys = (event) => {
     const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!isLive || !way && event.key !== "Delete" && event.key !== "Backspace") return;
+    if (!editable.value || !way && event.key !== "Delete" && event.key !== "Backspace") return;
     event.preventDefault();
     event.stopPropagation();
     if (!way) remove(index).then(() => (document.querySelector(".chip") ?? document.querySelector(".scrubber")).focus());
     else if (!event.shiftKey || lasts(fault)) change(index, pulled(faults()[index], way * (event.ctrlKey ? 1 : 0.1), event.shiftKey, until));
   };
   return html`<button class=${`chip ${place.inside ? "" : place.turned ? "outside turned" : "outside"}`} style=${{ left: `${place.left}px`, top: `${place.row * ROW + 4}px`, width: `${place.wide}px` }} aria-pressed=${chosen ? "true" : "false"} aria-label=${said(fault)} title=${said(fault)} onClick=${(event) => { form.value = { index, byKey: event.detail === 0 }; }} onKeyDown=${keys} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}>
-    <span class="words">${brief(fault)}</span>${isLive && lasts(fault) && html`<span class="grip"></span>`}</button>`;
+    <span class="words">${brief(fault)}</span>${editable.value && lasts(fault) && html`<span class="grip"></span>`}</button>`;
 }
 
 export function Chips({ played, chips, top, scale }) {

@@ -1,8 +1,8 @@
 // A second universe beside the first: the same edits at the same moment, but one thing is otherwise.
+import { play } from "player";
 import { computed, effect, html, signal } from "ui";
 import { worded } from "./fence.js";
 import { seconds } from "./moment.js";
-import { play } from "./player.js";
 import { at, beside, go, trace, universe } from "./store.js";
 
 // What the second may differ in: one choice of a switch, the clients, or the engine. Each has words that name it.

@@ -1,4 +1,5 @@
 // The page of the lab: it draws the trace of a play at a moment, and asks for another when something is changed.
+import { editable, home, status } from "player";
 import { effect, html, render, useEffect, useRef, useSignal } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
@@ -7,7 +8,6 @@ import { Compare, SideBySide } from "./compare.js";
 import { Fence, worded } from "./fence.js";
 import { seconds, spansAt, stateOf } from "./moment.js";
 import { Palette } from "./palette.js";
-import { isLive } from "./player.js";
 import { hidden, Quiz } from "./quiz.js";
 import { Meter, Unsafe } from "./redlock.js";
 import { Facts, Parts, RunVerdict } from "./run.js";
@@ -19,9 +19,9 @@ const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 
 function Head() {
   return html`<header class="top">
-    <span class="brand"><img src=${document.querySelector("link[rel=icon]").href} alt="" width="22" height="22" /> Fencelock lab</span>
+    <span class="brand"><img src=${document.querySelector("link[rel=icon]").href} alt="" width="22" height="22" /> Fencelock lab</span>${home && html`<a href=${home}>Documents</a>`}
     ${!run.value && all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
-    <span class="grow"></span><span class="quiet version">${version.value}</span>${!run.value && html`<${ShareButton} />`}<${Theme} />
+    <span class="grow"></span>${status.value.brief && html`<span class="quiet status" role="status">${status.value.brief}</span>`}<span class="quiet version">${version.value}</span>${!run.value && html`<${ShareButton} />`}<${Theme} />
   </header>`;
 }
 
@@ -132,7 +132,8 @@ function Events() {
 function App() {
   return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value} <button class="plain" aria-label="Close this message" onClick=${() => { failed.value = ""; }}>✕</button></p>`}
     ${notice.value && html`<p class="notice" role="status">${notice.value} <button class="plain" aria-label="Close this notice" onClick=${() => { notice.value = ""; }}>✕</button></p>`}
-    ${trace.value && scenario.value && html`<main>${run.value ? html`<${Facts} /><${Parts} />` : html`<${Share} /><${Title} />`}<${Stage} /><${Chart} /><${Controls} />${!run.value && html`<${Quiz} /><${Story} /><${SideBySide} />`}${isLive && html`<${Palette} /><div class="tools"><${Turn} /><${Clocks} /></div>`}<div class="below">${run.value ? html`<${RunVerdict} />` : html`<${Verdict} />`}<${Events} /></div></main>`}`;
+    ${status.value.failed && html`<p class="notice" role="alert">${status.value.failed}</p>`}${status.value.words && html`<p class="banner" role="status">${status.value.words}</p>`}
+    ${trace.value && scenario.value && html`<main>${run.value ? html`<${Facts} /><${Parts} />` : html`<${Share} /><${Title} />`}<${Stage} /><${Chart} /><${Controls} />${!run.value && html`<${Quiz} /><${Story} /><${SideBySide} />`}${editable.value && html`<${Palette} /><div class="tools"><${Turn} /><${Clocks} /></div>`}<div class="below">${run.value ? html`<${RunVerdict} />` : html`<${Verdict} />`}<${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };

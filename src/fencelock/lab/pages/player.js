@@ -3,6 +3,11 @@
 // A universe is {name, document, choices, edits, variant}: a scenario, how its switches stand, what was changed in it,
 // and the variant of it that is compared with it. Edits are {} or {faults: [all of them], scripts: {actor: [its whole script]}};
 // a variant may be left out. The trace has the document that was played; that of a history has none.
+//
+// The import map names this module `player`. Another page may name another one there, with the same exports.
+import { signal } from "ui";
+import { found, unpacked } from "./recorded.js";
+
 const held = document.getElementById("recorded");
 
 async function call(path, body) {
@@ -18,32 +23,24 @@ async function call(path, body) {
   return answer;
 }
 
-const asked = ({ document, choices, edits }) => ({ document, switches: choices, edits });
+// What is sent to whoever plays.
+export const asked = ({ document, choices, edits, variant = {} }) => ({ document, switches: choices, edits, variant });
+export const wanted = ({ name, own = false, document, choices, edits }) => ({ name, own, document, switches: choices, edits });
 
 const live = {
   scenarios: () => call("scenarios"),
-  play: ({ variant = {}, ...universe }) => call("play", { ...asked(universe), variant }),
-  file: ({ name, own = false, ...universe }) => call("export", { ...asked(universe), name, own }),
+  play: (universe) => call("play", asked(universe)),
 };
 
-// Whether two values of JSON are equal; the order of names in an object does not count.
-function equal(one, other) {
-  if (typeof one !== "object" || typeof other !== "object" || !one || !other) return one === other;
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => equal(one[name], other[name]));
-}
-
-async function unpacked() {
+async function read() {
   try {
-    const bytes = Uint8Array.from(atob(held.textContent), (letter) => letter.charCodeAt(0));
-    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(plain).text());
+    return await unpacked(Uint8Array.from(atob(held.textContent), (letter) => letter.charCodeAt(0)));
   } catch {
     throw new Error("What this file holds cannot be read: it is damaged, or this browser is older than 2023.");
   }
 }
 
-const data = held ? unpacked() : null;
+const data = held ? read() : null;
 
 const recorded = {
   async scenarios() {
@@ -52,17 +49,20 @@ const recorded = {
     const { name, own, document, version, faults, choices, edits } = await data;
     return { first: name, version, faults, start: { choices, edits }, scenarios: [{ name, own, document }] };
   },
-  async play({ name, document, choices, edits, variant = {} }) {
-    const all = await data;
+  async play(universe) {
+    const all = await data, { name } = universe;
     if (all.parts) return all.parts.find((one) => one.name === name).trace;
-    const found = equal(document, all.document) && all.plays.find((one) => equal(one.choices, choices) && equal(one.edits, edits) && equal(one.variant, variant));
-    if (!found) throw new Error(`This file holds what was played before. Another play needs the live lab: fencelock lab ${name}`);
-    return found.trace;
+    const trace = found(all, universe);
+    if (!trace) throw new Error(`This file holds what was played before. Another play needs the live lab: fencelock lab ${name}`);
+    return trace;
   },
 };
 
-export const isLive = !held;
 const player = held ? recorded : live;
 export const scenarios = () => player.scenarios();
 export const play = (universe) => player.play(universe);
-export const file = (universe) => live.file(universe);
+export const file = (universe) => call("export", wanted(universe));
+export const editable = signal(!held); // whether the page offers to change something
+export const status = signal({ brief: "", words: "", failed: "" }); // how the player is: in the head; while somebody waits; for good
+export const about = { link: "A link plays in a lab that runs; ", export: held ? "This file is an export: it needs neither the lab nor a network." : "An export is one file: it needs neither the lab nor a network." };
+export const home = ""; // where the documents are, if they are near

@@ -1,7 +1,7 @@
 // What can be taken along: a link, the page as one file, the trace, and a test.
+import { about, editable, file } from "player";
 import { html, signal } from "ui";
 import { encoded } from "./link.js";
-import { file, isLive } from "./player.js";
 import { at, beside, failed, trace, universe } from "./store.js";
 
 const open = signal(false);
@@ -74,10 +74,10 @@ export function Share() {
   if (!open.value) return null;
   return html`<section id="share" class="card" aria-label="Share"><div class="ways">
       <button onClick=${link}>Copy link</button>
-      ${isLive && html`<button onClick=${save}>Export</button>`}
+      ${editable.value && html`<button onClick=${save}>Export</button>`}
       <button onClick=${() => download(JSON.stringify(trace.value), "application/json", `${stem()}-trace.json`)}>Trace as JSON</button>
       <button onClick=${() => copy(asTest(universe.value, trace.value), "A test")}>Copy as pytest</button></div>
-    <p class="quiet">A link plays in a lab that runs; <code>fencelock lab LINK</code> starts one with it. ${isLive ? "An export is one file: it needs neither the lab nor a network." : "This file is an export: it needs neither the lab nor a network."}</p>
+    <p class="quiet">${about.link}<code>fencelock lab LINK</code> starts one with it. ${about.export}</p>
     <p role="status">${said.value}</p>
     ${text.value && html`<textarea aria-label="To be copied" readonly rows="6" ref=${(here) => here?.select()}>${text.value}</textarea>`}</section>`;
 }

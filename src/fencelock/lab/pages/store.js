@@ -1,7 +1,7 @@
 // What is shown: a universe with its trace, and the moment.
+import { play, scenarios } from "player";
 import { batch, computed, signal } from "ui";
 import { decoded } from "./link.js";
-import { play, scenarios } from "./player.js";
 
 export const all = signal([]);
 export const notice = signal(""); // about the link that was opened

@@ -1,0 +1,1 @@
+"""The client engine names this package and, in the simulator, uses nothing of it."""
