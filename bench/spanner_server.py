@@ -24,7 +24,7 @@ class OnSpanner(Contestant):
             program()
         except Missing as missing:
             return str(missing)
-        return super().absent()
+        return ""
 
     @classmethod
     def stage(cls, folder: Path) -> AbstractContextManager[str]:

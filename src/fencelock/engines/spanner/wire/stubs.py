@@ -116,7 +116,8 @@ class Stubs:
 
     def read(self, method: str, answer: Any) -> Any:
         """Return what is wanted of an answer."""
-        return _ANSWERS.get(method, _nothing)(answer)
+        wanted: Callable[[Any], Any] = _ANSWERS.get(method, _nothing)
+        return wanted(answer)
 
     def close(self) -> None:
         self._channel.close()
