@@ -315,7 +315,7 @@ SERVERS = (
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H34",): (
-        {"redis", "redlock", "postgresql", "mariadb", "mysql", "zookeeper", "etcd"},
+        {"redis", "redlock", "postgresql", "mariadb", "mysql", "spanner", "zookeeper", "etcd"},
         "has no clock of a server between its clients",
     ),
     ("H35",): (
@@ -388,6 +388,10 @@ NOT_YET: dict[tuple[str, str], str] = {}
 """Cells that could have a test and have none, with what stands in the way."""
 
 ELSEWHERE: dict[tuple[str, str], str] = {
+    (
+        "H34",
+        "spanner",
+    ): "its clocks follow TrueTime, which does not step; the emulator was not tried",
     ("H36", "redlock"): "a node that restarts without its last second has lost less than in H45",
     ("H37", "redlock"): "a node whose disk is full dies, as in H43, or refuses, as in H41",
     ("H42", "redlock"): "asks single servers, which have no slots",
