@@ -32,6 +32,7 @@ TABLE: dict[str, str] = {
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
     "consul": "fencelock.engines.consul.engine:ConsulEngine",
     "dynamodb": "fencelock.engines.dynamodb.engine:DynamoDBEngine",
+    "firestore": "fencelock.engines.firestore.engine:FirestoreEngine",
     "http": "fencelock.engines.http.engine:HttpEngine",
     "https": "fencelock.engines.http.engine:HttpEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
