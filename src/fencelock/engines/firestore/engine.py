@@ -244,6 +244,7 @@ class FirestoreEngine(Engine):
         raise Unavailable(f"{grant.name!r} was changed all the time; it was not released")
 
     async def withdraw(self, request: Request) -> None:
+        await self._wire.settle(self._id(request.name))  # else it could be granted after this
         await self.release(request)
 
     # Inspect

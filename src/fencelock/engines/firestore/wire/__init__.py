@@ -50,19 +50,26 @@ class _Request:
     def __init__(self, method: str, message: messages.Message, done: Callable[[], None]) -> None:
         self.method = method
         self.message = message
-        self.done = done
+        self.when_done = [done]
         self.answers = list[Any]()  # one answer, or an exception
         self.call: Any = None
         self.is_begun = False
         self.is_left = False  # nobody waits for it any more
 
+    def ended(self, call: Any) -> None:
+        self.end(call.result)
+
     def end(self, work: Callable[[], Any]) -> None:
         """Keep what came of it, and wake whoever waits."""
         try:
-            self.answers.append(work())
+            self.tell(work())
         except Exception as error:
-            self.answers.append(error)
-        self.done()
+            self.tell(error)
+
+    def tell(self, answer: Any) -> None:
+        self.answers.append(answer)
+        for done in list(self.when_done):
+            done()
 
 
 class Wire:
@@ -74,6 +81,8 @@ class Wire:
         self._requests = SimpleQueue[_Request | None]()
         self._serving = Lock()  # held by the thread that begins calls
         self._transport: Any = None
+        self._left = list[tuple[str, _Request]]()
+        """By document, the writes that nobody waits for any more, and that may not have ended."""
         self._closed = False
         self.emulator = settings.emulator or os.environ.get(EMULATOR_VARIABLE) or None
         prefix = ("google-cloud-resource-prefix", settings.parent)
@@ -86,7 +95,7 @@ class Wire:
     async def commit(self, *writes: Write) -> int:
         """Write all of these or none: when it was done. Refused where a precondition failed."""
         request = messages.commit(self._settings, writes)
-        answer = await self._send("commit", request, writes=True)
+        answer = await self._send("commit", request, writes[0].id)
         updated = answer.write_results[0].update_time  # none of what was deleted
         return messages.microseconds(updated or answer.commit_time)
 
@@ -95,7 +104,7 @@ class Wire:
         done = list[int | Exception]()
         for start in range(0, len(writes), BATCH_MAX):
             request = messages.commit(self._settings, writes[start : start + BATCH_MAX])
-            answer = await self._send("batch_write", request, writes=True)
+            answer = await self._send("batch_write", request, "many")
             for result, status in zip(answer.write_results, answer.status, strict=True):
                 failed = told(self._settings, status.code, status.message, writes=True)
                 at = messages.microseconds(result.update_time)
@@ -140,8 +149,12 @@ class Wire:
             if part in answer
         ]
 
-    async def _send(self, method: str, message: messages.Message, *, writes: bool = False) -> Any:
-        """Make a call and wait for its end; one that is left to itself is cancelled."""
+    async def _send(self, method: str, message: messages.Message, writes: str = "") -> Any:
+        """Make a call, which may write to a document, and wait for its end.
+
+        A read that nobody waits for any more is cancelled. A write is not: it may be carried out
+        all the same, and whoever undoes it has to know when it has ended.
+        """
         world, settings = self._world, self._settings
         if self._closed or world.limit() <= world.now():
             why = "the client is closed" if self._closed else "no time is left"
@@ -158,17 +171,32 @@ class Wire:
         finally:
             if not done:
                 request.is_left = True
-                self._requests.put(request)  # to be cancelled
+                if writes:
+                    still = [one for one in self._left if not one[1].answers]
+                    self._left = [*still, (writes, request)]
+                else:
+                    self._requests.put(request)  # to be cancelled
         if not request.answers:
             if not request.is_begun:
                 raise Unavailable(f"{settings.shown} was not asked: no connection in time")
-            raise no_answer(settings, "in time", writes=writes)
+            raise no_answer(settings, "in time", writes=bool(writes))
         answer = request.answers[0]
         if not isinstance(answer, Exception):
             return answer
         if not request.is_begun:
             raise not_connected(settings, answer) from answer
-        raise told(settings, *status_of(answer), writes=writes) from answer
+        raise told(settings, *status_of(answer), writes=bool(writes)) from answer
+
+    async def settle(self, id: str) -> None:
+        """Wait for the end of writes to a document that nobody waits for any more."""
+        for written, request in list(self._left):
+            if written == id and request.is_begun and not request.answers:
+                signal = self._world.signal()
+                request.when_done.append(signal.set)
+                if not request.answers:
+                    until = self._world.now() + self._settings.request_timeout
+                    if not await self._world.wait(signal, until):
+                        raise no_answer(self._settings, "in time", writes=True)
 
     # The thread that begins calls
 
@@ -198,8 +226,7 @@ class Wire:
         try:
             self._transport = self._new_transport()
         except Exception as error:  # the next request tries again
-            request.answers.append(error)
-            request.done()
+            request.tell(error)
 
     def _begin(self, request: _Request) -> None:
         request.is_begun = True  # first: whoever leaves now must not be told that nothing was sent
@@ -210,13 +237,12 @@ class Wire:
         try:
             if request.method in UNARY:
                 call = method.future(request.message, timeout=timeout, metadata=self._metadata)
-                call.add_done_callback(lambda _: request.end(call.result))
+                call.add_done_callback(request.ended)
             else:
                 call = method(request.message, timeout=timeout, metadata=self._metadata)
                 start_daemon(lambda: request.end(lambda: list(call)), "fencelock-firestore-read")
         except Exception as error:
-            request.answers.append(error)
-            request.done()
+            request.tell(error)
         else:
             request.call = call
 

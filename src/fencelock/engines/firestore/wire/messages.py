@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..documents import NOT_THERE, SWEEP_AFTER, Document, Write
 from ..settings import Settings
@@ -111,11 +111,12 @@ def microseconds(time: datetime | None) -> int:
 
 def document(settings: Settings, found: Any, read_us: int) -> Document:
     """Read a document, which may be another program's: of its fields those we could have made."""
-    pb: Any = type(found).pb(found)
+    kind = cast("Any", type(found))
+    pb: Any = kind.pb(found)
     kinds: dict[str, str] = {
         field: value.WhichOneof("value_type") for field, value in pb.fields.items()
     }
-    fields = {f: getattr(pb.fields[f], kind) for f, kind in kinds.items() if kind in READABLE}
+    fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in READABLE}
     return Document(
         pb.name.removeprefix(settings.documents),
         fields,
