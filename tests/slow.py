@@ -108,6 +108,7 @@ DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
     "consul": "the checks and hazards of every engine; tests/engines/consul is quick",
     "dynamodb": "an emulator that is slow; tests/engines/dynamodb is quick",
+    "firestore": "an emulator that is slow; tests/engines/firestore is quick",
     "http etcd": "the checks of `http`, with a server behind it",
     "http memory": "the checks of `http`, over the memory of a node",
     "http postgresql": "the checks of `http`, with a server behind it",

@@ -25,6 +25,7 @@ from fencelock.engines import TABLE
 from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
+from tests.servers.firestore import Firestore
 from tests.servers.mariadb import mariadb
 from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
@@ -135,6 +136,10 @@ STORES: dict[str, Store] = {
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
+    ),
+    "firestore": Store(
+        lambda folder: shared(Firestore).fresh_url(),
+        lacks={"order": "serves waiters in no order", "waiters": "keeps no queue"},
     ),
     # A dead waiter is known by its poll, which ends with its connection.
     "http": Store(

@@ -57,6 +57,7 @@ RECIPES = [
     "consul/engine.py",
     "dynamodb/engine.py",
     "etcd/engine.py",
+    "firestore/engine.py",
     "http/engine.py",
     "etcd/rwlock.py",
     "etcd/semaphore.py",
