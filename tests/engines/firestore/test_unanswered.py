@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -13,8 +14,14 @@ from tests.engines.firestore.front import Front
 from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.servers.firestore import Firestore
 from tests.servers.proxy import Proxy
+from tests.servers.server import until
 
 TTL_S = 60.0
+
+
+async def seen(holds: Callable[[], object]) -> None:
+    """Wait until something holds, which a thread looks at."""
+    await asyncio.to_thread(until, holds, "it", within=SOON)
 
 
 def test_a_free_lock_costs_one_request_and_so_does_its_release(
@@ -174,15 +181,12 @@ def test_an_attempt_is_taken_back_after_its_write_has_ended(
             lossy.hold.clear()
             lossy.calls.clear()
             job = asyncio.create_task(client.lock("seat", ttl=TTL_S).acquire())
-            while "Commit" not in lossy.calls:
-                await asyncio.sleep(0.01)
+            await seen(lambda: "Commit" in lossy.calls)
             job.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await job
             lossy.hold.set()
-            async with asyncio.timeout(SOON):
-                while client._core.pending.owed() or server.documents(collection):
-                    await asyncio.sleep(0.01)
+            await seen(lambda: not client._core.pending.owed() and not server.documents(collection))
 
     asyncio.run(scenario())
 
