@@ -22,22 +22,19 @@ from ....world import World
 from ..documents import Document, Write
 from ..settings import Settings
 from . import messages
-from .errors import no_answer, not_connected, status_of, told
+from .errors import DEADLINE_EXCEEDED, UNAVAILABLE, no_answer, not_connected, status_of, told
 
 TRANSPORTS = "google.cloud.firestore_v1.services.firestore.transports"
 EMULATOR_VARIABLE = "FIRESTORE_EMULATOR_HOST"  # as all clients of Google's read it
 CLIENT_S = 30.0  # to load the client and find credentials, which may lie behind a network
 SPARE_S = 0.2  # for gRPC to tell by itself that time is over
-RECONNECT_MS = 1000
 KEEPALIVE_MS = 30_000
 BATCH_MAX = 500  # writes in one request
+NO_ANSWER = {DEADLINE_EXCEEDED, UNAVAILABLE}
 UNARY = {"commit", "batch_write"}
 
 CHANNEL = [
     ("grpc.enable_retries", 0),
-    ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS // 10),
-    ("grpc.min_reconnect_backoff_ms", RECONNECT_MS),
-    ("grpc.max_reconnect_backoff_ms", RECONNECT_MS),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     # Else a forked child is given its parent's connection, which is none in the child.
     ("grpc.use_local_subchannel_pool", 1),
@@ -53,6 +50,7 @@ class _Request:
         self.when_done = [done]
         self.answers = list[Any]()  # one answer, or an exception
         self.call: Any = None
+        self.transport: Any = None  # over which it was begun
         self.is_begun = False
         self.is_left = False  # nobody waits for it any more
 
@@ -81,6 +79,10 @@ class Wire:
         self._requests = SimpleQueue[_Request | None]()
         self._serving = Lock()  # held by the thread that begins calls
         self._transport: Any = None
+        self._broken: Any = None  # a transport over which a call had no answer
+        self._stale: Any = None  # the one before, whose last calls may not have ended
+        self._stream: Any = None  # of the listener
+        self._login: Any = None
         self._left = list[tuple[str, _Request]]()
         """By document, the writes that nobody waits for any more, and that may not have ended."""
         self._closed = False
@@ -138,7 +140,8 @@ class Wire:
         transport = self._transport
         if transport is None or self._closed:
             raise Unavailable(f"{self._settings.shown} is not connected")
-        return transport.listen(requests, metadata=self._metadata)
+        self._stream = transport.listen(requests, metadata=self._metadata)
+        return self._stream
 
     def _documents(self, answers: Sequence[Any], part: str) -> list[Document]:
         return [
@@ -185,7 +188,10 @@ class Wire:
             return answer
         if not request.is_begun:
             raise not_connected(settings, answer) from answer
-        raise told(settings, *status_of(answer), writes=bool(writes)) from answer
+        code, details = status_of(answer)
+        if code in NO_ANSWER:
+            self._broken = request.transport
+        raise told(settings, code, details, writes=bool(writes)) from answer
 
     async def settle(self, id: str) -> None:
         """Wait for the end of writes to a document that nobody waits for any more."""
@@ -215,23 +221,37 @@ class Wire:
             if request.is_begun:
                 if request.call is not None:
                     request.call.cancel()
-            elif self._transport is None:
-                self._connect(request)
-            if not request.is_begun and not request.answers:
+                continue
+            try:
+                self._connect()
+            except Exception as error:  # the next request tries again
+                request.tell(error)
+            else:
                 self._begin(request)
-        if self._transport is not None:
-            self._transport.close()
+        for transport in self._transport, self._stale:
+            if transport is not None:
+                transport.close()
 
-    def _connect(self, request: _Request) -> None:
-        try:
+    def _connect(self) -> None:
+        """See that there is a transport over which the last call was not left without an answer.
+
+        gRPC would take minutes to notice that nothing comes over a connection any more, and waits
+        between two attempts to connect. Calls of others may still end well over the last one.
+        """
+        if self._transport is not None and self._transport is self._broken:
+            stale, self._stale, self._transport = self._stale, self._transport, None
+            for ended in stale and stale.close, self._stream and self._stream.cancel:
+                if ended:
+                    ended()
+        if self._transport is None:
             self._transport = self._new_transport()
-        except Exception as error:  # the next request tries again
-            request.tell(error)
 
     def _begin(self, request: _Request) -> None:
         request.is_begun = True  # first: whoever leaves now must not be told that nothing was sent
         if request.is_left:
+            request.tell(None)
             return
+        request.transport = self._transport
         timeout = self._settings.request_timeout
         method: Any = getattr(self._transport, request.method)
         try:
@@ -251,9 +271,10 @@ class Wire:
         if self.emulator:
             channel = import_module("grpc").insecure_channel(self.emulator, options=CHANNEL)
         else:
-            login, _ = import_module("google.auth").default(scopes=transport.AUTH_SCOPES)
+            if self._login is None:
+                self._login, _ = import_module("google.auth").default(scopes=transport.AUTH_SCOPES)
             channel = transport.create_channel(
-                transport.DEFAULT_HOST, credentials=login, options=CHANNEL
+                transport.DEFAULT_HOST, credentials=self._login, options=CHANNEL
             )
         return transport(channel=channel)
 
