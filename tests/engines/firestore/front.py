@@ -37,13 +37,14 @@ class Front(grpc.GenericRpcHandler):
     def url_of(self, collection: str) -> str:
         return f"firestore://fencelock-tests/{collection}?emulator={self.address}"
 
-    def service(self, details: Any) -> Any:
-        method = str(details.method).rpartition("/")[2]
+    def service(self, handler_call_details: Any) -> Any:
+        path = str(handler_call_details.method)
+        method = path.rpartition("/")[2]
         if method == LISTEN:
             return None
         self.calls.append(method)
         return grpc.unary_stream_rpc_method_handler(
-            lambda request, context: self._pass_on(method, details.method, request, context)
+            lambda request, context: self._pass_on(method, path, request, context)
         )
 
     def _pass_on(self, method: str, path: str, request: bytes, context: Any) -> Iterator[bytes]:
@@ -51,14 +52,15 @@ class Front(grpc.GenericRpcHandler):
             context.abort(*self.refuse[method])
         if method in ("Commit", "BatchWrite"):
             self.hold.wait(60.0)
-        send = self._channel.unary_stream(path, None, None)
-        kept = [(name, value) for name, value in context.invocation_metadata() if ":" not in name]
-        headers = [(n, v) for n, v in kept if n.startswith(("google", "x-goog", "authorization"))]
+        send: Any = self._channel.unary_stream(path, None, None)
+        sent = context.invocation_metadata()
+        headers = [(n, v) for n, v in sent if n.startswith(("google", "x-goog", "authorization"))]
+        answers = list[bytes]()
         try:
-            answers = [cast("bytes", one) for one in send(request, metadata=headers, timeout=60.0)]
+            answers.extend(send(request, metadata=headers, timeout=60.0))
         except grpc.RpcError as error:
-            context.abort(error.code(), error.details())  # type: ignore[attr-defined]
-            raise
+            status = cast("Any", error)
+            context.abort(status.code(), status.details())
         if method in self.lose:
             self.lose.remove(method)
             context.abort(grpc.StatusCode.UNAVAILABLE, SOCKET_CLOSED)

@@ -111,7 +111,7 @@ def test_a_client_that_opens_deletes_what_the_dead_have_left(
         await lab.let_pass(3 * BRIEF_S)
         right = HostWorld.wall_us
         monkeypatch.setattr(HostWorld, "wall_us", lambda self: right(self) + 10**12)
-        await lab.connect(locks_url)
+        _ = await lab.connect(locks_url)
         assert sorted(server.documents(collection)) == ["lock:alive", "memo:alive"]
 
     run(flavor, scenario)

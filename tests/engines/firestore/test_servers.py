@@ -14,6 +14,7 @@ import fencelock
 from fencelock import OutcomeUnknown, Unavailable, aio
 from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.servers.firestore import Firestore
+from tests.servers.server import until
 
 TTL_S = 60.0
 TURNS = 300  # of each of two processes, in two threads each: over a thousand in all
@@ -77,7 +78,7 @@ def test_a_frozen_server_is_told_and_the_lease_outlasts_it(
 def test_a_killed_server_is_told_and_a_new_one_serves_whoever_waits(own_server: Firestore) -> None:
     """The emulator keeps nothing: whoever waits for what it has lost gets it."""
     with fencelock.connect(own_server.url_of("locks"), request_timeout=2.0) as client:
-        client.lock("seat", ttl=TTL_S, renew=False).acquire()
+        lost = client.lock("seat", ttl=TTL_S).acquire()
         got = list[int]()
 
         def wait() -> None:
@@ -86,12 +87,15 @@ def test_a_killed_server_is_told_and_a_new_one_serves_whoever_waits(own_server: 
 
         waiter = threading.Thread(target=wait)
         waiter.start()
+        listener = client._core.engine._listener  # type: ignore[attr-defined]
+        until(lambda: listener.tells("lock:seat"), "it to wait")
         own_server.kill()
         with pytest.raises(Unavailable, match=r"cannot serve now|did not answer"):
             client.holders("seat")
         own_server.start()
         waiter.join(120)
-        assert got
+        assert got > [lost.fence]
+        assert not lost.release()
 
 
 def test_a_release_wakes_a_waiter_through_the_listener(

@@ -26,7 +26,7 @@ from .errors import DEADLINE_EXCEEDED, UNAVAILABLE, no_answer, not_connected, st
 
 TRANSPORTS = "google.cloud.firestore_v1.services.firestore.transports"
 EMULATOR_VARIABLE = "FIRESTORE_EMULATOR_HOST"  # as all clients of Google's read it
-CLIENT_S = 30.0  # to load the client and find credentials, which may lie behind a network
+CLIENT_S = 20.0  # to load the client and find credentials, which may lie behind a network
 SPARE_S = 0.2  # for gRPC to tell by itself that time is over
 KEEPALIVE_MS = 30_000
 BATCH_MAX = 500  # writes in one request
