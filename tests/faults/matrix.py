@@ -308,7 +308,17 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
 """The tests beside this file, and of the service; H43 to H56 and H59 to H70 are shown in
 ``tests/engines``."""
 
-SERVERS = ("postgresql", "mariadb", "mysql", "redis", "consul", "dynamodb", "etcd", "firestore", "http")
+SERVERS = (
+    "postgresql",
+    "mariadb",
+    "mysql",
+    "redis",
+    "consul",
+    "dynamodb",
+    "etcd",
+    "firestore",
+    "http",
+)
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
