@@ -334,7 +334,7 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H37",): ({"redis"}, "see H74 for a full disk"),
     ("H38",): ({"redis", "postgresql"}, "has no replica that could be behind"),
     ("H39",): (
-        {"redis", "redlock", "postgresql", "mariadb", "mysql"},
+        {"redis", "redlock", "postgresql", "mariadb", "mysql", "firestore"},
         "is no server, or is cut off in silence in the tests of H47 and H54",
     ),
     ("H40",): ({"redis", "redlock"}, "runs no scripts in a server"),

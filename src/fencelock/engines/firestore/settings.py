@@ -12,22 +12,18 @@ from .documents import escaped
 
 EXAMPLE = "write firestore://project/collection"
 PREFIX_MAX = 400  # bytes: with the longest name, a document's id stays below Firestore's 1,500
+DEFAULT = "(default)"  # what Firestore calls a database that has no name of its own
+LOGIN = (
+    "run gcloud auth application-default login, or name a service account's key file in "
+    "GOOGLE_APPLICATION_CREDENTIALS"
+)
 _PROJECT = re.compile(r"[a-z][a-z0-9-]{0,61}[a-z0-9]")
-_DATABASE = re.compile(r"\(default\)|[a-z][a-z0-9-]{2,61}[a-z0-9]")
 _SEGMENT = re.compile(r"(?!\.\.?$)(?!__.*__$)[^/]{1,500}")
-_EMULATOR = re.compile(r"[^\s/]+:\d{1,5}")
-
-
-def _read_emulator(value: object) -> str:
-    if not isinstance(value, str) or not _EMULATOR.fullmatch(value):
-        raise Misconfigured(f"emulator must be host:port, not {value!r:.80}")
-    return value
-
 
 OPTIONS: dict[str, Reader] = {
     **common("prefix", "request_timeout"),
     "database": text("database"),
-    "emulator": _read_emulator,
+    "emulator": text("emulator"),
 }
 
 
@@ -37,7 +33,7 @@ class Settings(NamedTuple):
     project: str
     database: str
     collection: str
-    emulator: str | None  # host:port; None where the environment may name one
+    emulator: str  # host:port; none where the environment may name one
     prefix: str
     request_timeout: float
 
@@ -54,8 +50,7 @@ class Settings(NamedTuple):
     @property
     def shown(self) -> str:
         """For messages."""
-        where = "" if self.database == "(default)" else f" of the database {self.database!r}"
-        return f"Firestore's collection {self.collection!r}{where} in the project {self.project!r}"
+        return f"Firestore's collection {self.collection!r} in the project {self.project!r}"
 
 
 def settings(address: Address) -> Settings:
@@ -67,25 +62,15 @@ def settings(address: Address) -> Settings:
     if not _PROJECT.fullmatch(project):
         raise Misconfigured(f"a firestore URL names one project of Google Cloud: {EXAMPLE}")
     if address.user is not None or address.password is not None:
-        raise Misconfigured(
-            "a firestore URL has no user: name a service account's key file in "
-            "GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login"
-        )
+        raise Misconfigured(f"a firestore URL has no user: {LOGIN}")
     segments = collection.split("/")
     if len(segments) % 2 == 0 or not all(_SEGMENT.fullmatch(one) for one in segments):
         raise Misconfigured(f"a Firestore collection cannot be {collection!r:.80}: {EXAMPLE}")
-    database = str(options.get("database", "(default)"))
-    if not _DATABASE.fullmatch(database):
-        raise Misconfigured(f"a Firestore database cannot be {database!r:.80}: leave database= out")
-    prefix = str(options.get("prefix", ""))
+    prefix, emulator = str(options.get("prefix", "")), str(options.get("emulator", ""))
     if len(escaped(prefix).encode()) > PREFIX_MAX:
         raise Misconfigured(f"prefix must be shorter: {PREFIX_MAX} bytes at most")
-    emulator = options.get("emulator")
-    return Settings(
-        project,
-        database,
-        collection,
-        None if emulator is None else str(emulator),
-        prefix,
-        float(str(options.get("request_timeout", REQUEST_TIMEOUT_S))),
-    )
+    if emulator and not emulator.rpartition(":")[2].isdigit():
+        raise Misconfigured(f"emulator must be host:port, not {emulator!r:.80}")
+    request_timeout = float(str(options.get("request_timeout", REQUEST_TIMEOUT_S)))
+    database = str(options.get("database", DEFAULT))
+    return Settings(project, database, collection, emulator, prefix, request_timeout)

@@ -9,12 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
-from ..settings import Settings
+from ..settings import LOGIN, Settings
 
-LOGIN = (
-    "run gcloud auth application-default login, or name a service account's key file in "
-    "GOOGLE_APPLICATION_CREDENTIALS"
-)
 RIGHTS = "give the account the role roles/datastore.user in that project"
 CREATE = "make it with gcloud firestore databases create, or name another by database="
 
