@@ -52,8 +52,9 @@ PROMISES = frozenset(
 )
 """What a test may need: several processes, a server of its own to be cut off from, first come first
 served, waiters that can be seen, taking locks from others, listing them, a child that was forked
-inside a running event loop and connects, one that was forked while other threads were in calls, leases that differ much in length, a place in the queue
-that outlives lost answers, a release that outlives its event loop."""
+inside a running event loop and connects, one that was forked while other threads were in calls,
+leases that differ much in length, a place in the queue that outlives lost answers, a release that
+outlives its event loop."""
 
 _number = itertools.count()
 

@@ -9,7 +9,6 @@ and more often while no stream tells them anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,6 +17,7 @@ from ....wires.thread_flag import ThreadFlag
 from ....world import Signal, World
 from ..settings import Settings
 from . import messages
+from .messages import Message
 
 RETRY_S = 1.0  # after a stream that has ended
 
@@ -30,22 +30,23 @@ class _Target:
         self.signals: dict[str, Signal] = {}
         self.is_gone: bool | None = None  # as the stream said last; None while it has said nothing
 
+    def wake(self) -> None:
+        for signal in list(self.signals.values())[:1]:
+            signal.set()
+
 
 class Listener:
     """The waiters of one client."""
 
     def __init__(
-        self,
-        world: World,
-        settings: Settings,
-        listen: Callable[[Iterator[messages.Message]], Any],
+        self, world: World, settings: Settings, listen: Callable[[Iterator[Message]], Any]
     ) -> None:
         self._settings = settings
         self._listen = listen
         self._mutex = world.mutex()
         self._targets: dict[str, _Target] = {}
         self._numbers = 0
-        self._requests: SimpleQueue[messages.Message | None] | None = None
+        self._requests = SimpleQueue[Message | None]()  # of the stream that is open
         self._stream: Any = None
         self._running = False
         self._closed = ThreadFlag()
@@ -57,8 +58,7 @@ class Listener:
             if target is None:
                 self._numbers += 1
                 target = self._targets[id] = _Target(self._numbers)
-                if self._requests is not None:
-                    self._requests.put(messages.target(self._settings, id, target.number))
+                self._requests.put(messages.target(self._settings, id, target.number))
             target.signals[owner] = signal
             begin, self._running = not self._running and not self._closed.is_set(), True
         if begin:
@@ -75,10 +75,9 @@ class Listener:
                 return
             if not target.signals:
                 del self._targets[id]
-                if self._requests is not None:
-                    self._requests.put(messages.no_target(self._settings, target.number))
+                self._requests.put(messages.no_target(self._settings, target.number))
             elif target.is_gone:
-                _wake(target)
+                target.wake()
 
     def tells(self, id: str) -> bool:
         """Whether the stream has told how a document is, and so will tell when it changes."""
@@ -86,31 +85,28 @@ class Listener:
         return target is not None and target.is_gone is not None
 
     def _run(self) -> None:
-        while self._begun():
-            requests, stream = self._requests, None
-            assert requests is not None
+        while self._begin():
             try:
-                stream = self._stream = self._listen(iter(requests.get, None))
+                self._stream = self._listen(iter(self._requests.get, None))
                 if not self._closed.is_set():
-                    for answer in stream:
+                    for answer in self._stream:
                         self._tell(answer)
             except Exception:
                 pass  # whatever ended it, those who wait meet it themselves
-            finally:
-                requests.put(None)
-                if stream is not None:
-                    stream.cancel()
-            self._ended()
+            self._requests.put(None)
             self._closed.wait(RETRY_S)
 
-    def _begun(self) -> bool:
-        """Ask a new stream for all targets; False when nobody waits any more."""
+    def _begin(self) -> bool:
+        """Ask a new stream for all targets, and let all look; False when nobody waits any more."""
         with self._mutex:
             self._running = bool(self._targets) and not self._closed.is_set()
-            if self._running:
-                self._requests = SimpleQueue()
-                for id, target in self._targets.items():
-                    self._requests.put(messages.target(self._settings, id, target.number))
+            self._requests = SimpleQueue[Message | None]()
+            for id, target in self._targets.items():
+                self._requests.put(messages.target(self._settings, id, target.number))
+                if target.is_gone is not None:  # nobody has told them of a change since
+                    target.is_gone = None
+                    for signal in list(target.signals.values()):
+                        signal.set()
             return self._running
 
     def _tell(self, answer: Any) -> None:
@@ -123,26 +119,10 @@ class Listener:
                     if target is not None:
                         target.is_gone = is_gone
                         if is_gone:
-                            _wake(target)
-
-    def _ended(self) -> None:
-        """Let the waiters look: nobody tells them of a change now."""
-        with self._mutex:
-            self._requests = None
-            for target in self._targets.values():
-                target.is_gone = None
-                for signal in list(target.signals.values()):
-                    signal.set()
+                            target.wake()
 
     def close(self) -> None:
         """End the stream."""
         self._closed.set()
-        stream = self._stream
-        if stream is not None:
-            with suppress(Exception):
-                stream.cancel()
-
-
-def _wake(target: _Target) -> None:
-    for signal in list(target.signals.values())[:1]:
-        signal.set()
+        if self._stream is not None:
+            self._stream.cancel()
