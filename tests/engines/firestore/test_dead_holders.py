@@ -22,7 +22,7 @@ def wish(client: Any, ttl: float) -> Request:
 def test_clocks_that_are_set_apart_steal_nothing(
     flavor: str, locks_url: str, monkeypatch: pytest.MonkeyPatch, years: int
 ) -> None:
-    """H26: a wall clock that is years off takes no lock, loses none, and keeps none that is dead."""
+    """H26: a wall clock that is years off takes no lock, loses none, and keeps no dead one."""
 
     async def scenario(lab: Lab) -> None:
         one, other = await lab.connect(locks_url), await lab.connect(locks_url)
