@@ -27,6 +27,9 @@ SLOW = {
     "engines/consul/test_unanswered.py::"
     "test_a_frozen_server_is_told_and_nothing_is_left": "a server that stands still",
     "engines/etcd/test_cluster.py": "three members, and what they do without one",
+    "engines/firestore/test_fences.py::"
+    "test_fences_grow_although_all_data_is_lost": "a server of its own",
+    "engines/firestore/test_servers.py": "servers of their own, and processes that race",
     "engines/http/test_replicas.py": "nodes that are started, killed, frozen and rolled",
     "engines/mysql/test_restarts.py": "a server that is started again and again",
     "engines/mysql/test_sessions.py": "sessions that the server ends, with the waits for it",
@@ -115,6 +118,7 @@ DOUBLED = {
     "consul": "the checks and hazards of every engine; tests/engines/consul is quick",
     "dynamodb": "an emulator that is slow; tests/engines/dynamodb is quick",
     "spanner": "the checks and hazards of every engine; tests/engines/spanner is quick",
+    "firestore": "an emulator that is slow; tests/engines/firestore is quick",
     "http etcd": "the checks of `http`, with a server behind it",
     "http memory": "the checks of `http`, over the memory of a node",
     "http postgresql": "the checks of `http`, with a server behind it",

@@ -15,6 +15,7 @@ from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.dynamodb_local import DynamoDBLocal
 from tests.servers.etcd import brisk_etcd, brisk_etcd_35
+from tests.servers.firestore import Firestore
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
 from tests.servers.pgbouncer import Pgbouncer
@@ -105,6 +106,7 @@ VARIANTS: dict[str, Where] = {
         shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
     ),
+    "firestore": lambda folder: (shared(Firestore).fresh_url(), {}),
     # All checks of a process share the nodes of a service: each uses names of its own.
     "http": lambda folder: (shared(service).url, {}),
     "http memory": lambda folder: (shared(service_memory).url, {}),
@@ -160,6 +162,7 @@ NOT_PROMISED = {
     "consul": {"fifo", *RECIPES},
     "dynamodb": {"fifo", "push", "shared", "observe"},
     "spanner": {"fifo", "push", "shared", "observe"},
+    "firestore": {"fifo", "shared", "observe"},
     "http": {"store"},
     "http memory": {"durable", "portable", "store"},
     "http redis": {"store"},

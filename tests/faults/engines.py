@@ -25,6 +25,7 @@ from fencelock.engines import TABLE
 from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
+from tests.servers.firestore import Firestore
 from tests.servers.mariadb import mariadb
 from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
@@ -44,6 +45,7 @@ PROMISES = frozenset(
         "revoke",
         "scan",
         "fork_in_loop",
+        "fork_in_use",
         "long",
         "place",
         "loop_end",
@@ -52,9 +54,9 @@ PROMISES = frozenset(
 )
 """What a test may need: several processes, a server of its own to be cut off from, first come first
 served, waiters that can be seen, taking locks from others, listing them, a child that was forked
-inside a running event loop and connects, leases that differ much in length, a place in the queue
-that outlives lost answers, a release that outlives its event loop, a grant by the first request of
-an acquire."""
+inside a running event loop and connects, one that was forked while other threads were in calls,
+leases that differ much in length, a place in the queue that outlives lost answers, a release that
+outlives its event loop, a grant by the first request of an acquire."""
 
 _number = itertools.count()
 
@@ -146,6 +148,14 @@ STORES: dict[str, Store] = {
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
+    ),
+    "firestore": Store(
+        lambda folder: shared(Firestore).fresh_url(),
+        lacks={
+            "order": "serves waiters in no order",
+            "waiters": "keeps no queue",
+            "fork_in_use": "rests on gRPC, which does not survive a fork in the midst of a call",
+        },
     ),
     # A dead waiter is known by its poll, which ends with its connection.
     "http": Store(

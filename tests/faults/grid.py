@@ -31,6 +31,7 @@ ENGINES = (
     "dynamodb",
     "spanner",
     "etcd",
+    "firestore",
     "zookeeper",
     "http",
 )

@@ -126,6 +126,7 @@ def test_a_child_works_on_safely_when_its_parent_has_gone(
         assert client.lock("own").try_acquire() is None
 
 
+@pytest.mark.needs("fork_in_use")
 def test_a_fork_while_other_threads_use_the_engine_is_safe(shared_url: str, crew: Crew) -> None:
     """H18: what a thread held at the moment of the fork must not stay held for ever."""
     forker = crew.worker("forker", "busy", shared_url)

@@ -58,6 +58,7 @@ RECIPES = [
     "dynamodb/engine.py",
     "spanner/engine.py",
     "etcd/engine.py",
+    "firestore/engine.py",
     "http/engine.py",
     "etcd/rwlock.py",
     "etcd/semaphore.py",

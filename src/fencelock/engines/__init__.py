@@ -33,6 +33,7 @@ TABLE: dict[str, str] = {
     "consul": "fencelock.engines.consul.engine:ConsulEngine",
     "dynamodb": "fencelock.engines.dynamodb.engine:DynamoDBEngine",
     "spanner": "fencelock.engines.spanner.engine:SpannerEngine",
+    "firestore": "fencelock.engines.firestore.engine:FirestoreEngine",
     "http": "fencelock.engines.http.engine:HttpEngine",
     "https": "fencelock.engines.http.engine:HttpEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",

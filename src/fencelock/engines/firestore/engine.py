@@ -1,0 +1,296 @@
+"""Leases in a collection of Firestore: a document is there while its lock is held.
+
+Whoever acquires creates the document, on condition that it is not there; Firestore does one such
+write after the other, so one wins. A renewal updates it and a release deletes it, both on condition
+that its last update is the one that we made or saw: the owner in it is then the owner we think. No
+transaction is used: one keeps others from a document for as long as its client takes, so that a
+frozen newcomer would keep a holder from renewing.
+
+Who is dead is judged by Firestore's time alone. Every read tells when it was made, and a document
+tells when it was last updated: it is dead if that is its ttl ago or longer. The holder counts its
+ttl from before it sent that update, on its own clock, and gives up early by what clocks may drift.
+Whoever finds a dead document deletes it, on condition that it was not updated since, and then
+creates its own.
+
+Fences only grow: a fence is the time, in microseconds, at which Firestore has created the document.
+Firestore gives a document that was deleted and is created again a later time than any that it had
+before, whoever deleted it and however long ago. Nothing is kept for that, so that nothing has to be
+bounded: a released lock leaves no document. Holders that died leave theirs, and a client that opens
+deletes some that are overdue.
+
+No answer to a write is resolved by asking again for the same owner: the document says whose it is.
+A creation that is still under way when its attempt is taken back may yet be carried out: then
+nobody holds the name, for a ttl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ...engine import Address, Engine
+from ...errors import Misconfigured, Unavailable, Unsupported
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
+from ...world import Signal, World, sleep
+from . import documents
+from .documents import LOCK, MEMO, REVOKED, Document, Write, id_of
+from .settings import OPTIONS, settings
+from .wire import Wire
+from .wire.errors import Contended, Refused
+from .wire.listener import Listener
+
+LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
+LOOK_TOLD_S = 3.0  # where a listener will tell of a change
+LOOKS_PER_TTL = 20
+TRIES = 10  # of a write whose document was changed since it was read
+BACK_OFF_S, BACK_OFF_MAX_S = 0.02, 1.0  # between tries of a write that others were in the way of
+SWEEP_MAX = 20  # dead documents that a client deletes when it opens
+PAGE = 300
+
+SHARED = "firestore has locks of one holder only: use redis, postgresql, mysql, etcd or zookeeper"
+
+
+class FirestoreEngine(Engine):
+    """``firestore://project/collection``."""
+
+    schemes = ("firestore",)
+    options: ClassVar = OPTIONS
+    drivers = ("google.cloud.firestore_v1",)
+    traits = Traits(
+        "correctness", "network", fence=True, push=True, durable=True, portable=True, remembers=True
+    )
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._settings = settings(address)
+        self._wire = Wire(world, self._settings)
+        self._listener = Listener(world, self._settings, self._wire.listen)
+        self._updated: dict[str, int] = {}
+        """By owner, when the document of a grant was last updated, as far as we know."""
+        self._looks: dict[str, int] = {}  # of each waiter
+
+    async def open(self) -> None:
+        """See that Firestore answers, by deleting some of what holders that died have left."""
+        found = await self._wire.overdue(self.world.wall_us(), SWEEP_MAX)
+        dead = [one for one in found if one.is_ours and one.left <= 0]
+        if dead:
+            await self._wire.write_each([documents.deleted(d.id, d.updated_us) for d in dead])
+
+    async def close(self) -> None:
+        self.close_nowait()
+
+    def close_nowait(self) -> None:
+        self._listener.close()
+        self._wire.close()
+
+    def _id(self, name: str, kind: str = LOCK) -> str:
+        return id_of(kind, self._settings.prefix + name)
+
+    async def _find(self, name: str) -> Document | None:
+        """Read the document of a lock, dead or alive."""
+        (found,) = await self._wire.read(self._id(name))
+        if found is not None and not found.is_ours:
+            raise Misconfigured(
+                f"the document {found.id!r:.80} in {self._settings.shown} is another program's: "
+                "give the locks a collection of their own, or a prefix"
+            )
+        return found
+
+    async def _commit(self, *writes: Write) -> int | None:
+        """Write all of these: when it was done; None where a precondition failed.
+
+        Whatever others do to the document meanwhile, it is tried until the time is over.
+        """
+        pause, now = BACK_OFF_S, self.world.now()
+        until = min(now + self._settings.request_timeout, self.world.limit())
+        while True:
+            try:
+                return await self._wire.commit(*writes)
+            except Refused:
+                return None
+            except Contended:
+                if self.world.now() + pause >= until:
+                    raise
+            await sleep(self.world, pause * (0.5 + self.world.random()))
+            pause = min(pause * 2, BACK_OFF_MAX_S)
+
+    # Acquire
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        if request.share is not None:
+            raise Unsupported(SHARED)
+        name, id, world = request.name, self._id(request.name), self.world
+        looks = request.queue  # first: a read costs less than a write that is refused
+        for _ in range(TRIES):
+            if not looks:
+                asked_at = world.now()
+                write = documents.acquired(id, request, world.owner(), world.wall_us())
+                created_us = await self._commit(write)
+                if created_us is not None:
+                    self._updated[request.owner] = created_us
+                    return granted(name, request.owner, created_us, request.ttl, asked_at)
+            found, looks = await self._find(name), False
+            if found is not None and found.owner == request.owner:
+                return await self._confirmed(request, found)
+            if found is not None and found.left > 0:
+                return self._busy(request, found)
+            if found is not None:
+                await self._commit(documents.deleted(id, found.updated_us))
+        return Busy(LOOK_MIN_S)
+
+    async def _confirmed(self, request: Request, found: Document) -> Grant | Busy:
+        """The grant of an owner whose answer was lost: the same fence, and a whole ttl."""
+        now = self.world.now()
+        grant = granted(request.name, request.owner, found.created_us, request.ttl, now)
+        self._updated[request.owner] = found.updated_us
+        (answer,) = await self._renew([grant])
+        return answer if isinstance(answer, Grant) else Busy(LOOK_MIN_S)
+
+    def _busy(self, request: Request, found: Document) -> Busy:
+        """When to look again at a lock that another holds."""
+        owner, ttl = request.owner, float(found.fields["ttl"])
+        looks = self._looks.get(owner, 0)
+        if looks:
+            self._looks[owner] = looks + 1
+        most = min(max(ttl / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
+        pause = min(LOOK_MIN_S * 1.5 ** min(looks, 10), most)
+        if self._listener.tells(found.id):
+            pause = LOOK_TOLD_S
+        pause *= 0.75 + self.world.random() / 2
+        return Busy(min(pause, found.left), holder=str(found.fields.get("meta", "")))
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._looks[request.owner] = 1
+        self._listener.watch(self._id(request.name), request.owner, signal)
+
+    async def unwatch(self, request: Request) -> None:
+        self._listener.unwatch(self._id(request.name), request.owner)
+        self._looks.pop(request.owner, None)
+
+    # Renew, release
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        now = self.world.now()
+        alive = [grant for grant in grants if grant.valid_until > now]
+        answers = {
+            grant.owner: answer
+            for grant, answer in zip(alive, await self._renew(alive), strict=True)
+        }
+        expired = Gone("expired", "it was not renewed in time")
+        return [answers.get(grant.owner, expired) for grant in grants]
+
+    async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        """Update the documents of these grants in one request, and read those that were changed."""
+        known, failures = dict[str, Grant | Gone](), list[Exception]()
+        for _ in range(TRIES):
+            todo = [grant for grant in grants if grant.owner not in known]
+            known |= await self._look_up([one for one in todo if one.owner not in self._updated])
+            todo = [grant for grant in todo if grant.owner not in known]
+            if not todo:
+                break
+            asked_at, wall_us = self.world.now(), self.world.wall_us()
+            writes = [
+                documents.renewed(
+                    self._id(one.name),
+                    self._updated.pop(one.owner),  # none is known until there is an answer
+                    one.ttl,
+                    self.world.owner(),
+                    wall_us,
+                )
+                for one in todo
+            ]
+            for (name, owner, fence, ttl, *_), done in zip(
+                todo, await self._wire.write_each(writes), strict=True
+            ):
+                if isinstance(done, int):
+                    self._updated[owner] = done
+                    known[owner] = granted(name, owner, fence, ttl, asked_at)
+                elif not isinstance(done, Refused | Contended):
+                    failures.append(done)
+            if failures:
+                break
+        if grants and not known:
+            raise failures[0] if failures else Unavailable("its documents changed all the time")
+        # Where neither is known the old end stands, and the keeper asks again.
+        return [known.get(grant.owner, grant) for grant in grants]
+
+    async def _look_up(self, grants: Sequence[Grant]) -> dict[str, Gone]:
+        """Read when the documents of these were last updated, and which are gone, and why."""
+        if not grants:
+            return {}
+        locks = [self._id(grant.name) for grant in grants]
+        words = [id_of(REVOKED, grant.owner) for grant in grants]
+        found = await self._wire.read(*locks, *words)
+        gone = dict[str, Gone]()
+        for grant, lock, word in zip(grants, found[: len(locks)], found[len(locks) :], strict=True):
+            if lock is not None and lock.owner == grant.owner:
+                self._updated[grant.owner] = lock.updated_us
+            elif word is not None:
+                gone[grant.owner] = Gone("revoked", str(word.fields.get("reason", "")))
+            else:
+                gone[grant.owner] = Gone("expired", "its document is another's, or gone")
+        return gone
+
+    async def release(self, grant: Grant | Request) -> bool:
+        for _ in range(TRIES):
+            updated_us = self._updated.pop(grant.owner, None)
+            if updated_us is None:
+                found = await self._find(grant.name)
+                if found is None or found.owner != grant.owner:
+                    return False
+                updated_us = found.updated_us
+            if await self._commit(documents.deleted(self._id(grant.name), updated_us)) is not None:
+                return True
+        raise Unavailable(f"{grant.name!r} was changed all the time; it was not released")
+
+    async def withdraw(self, request: Request) -> None:
+        await self._wire.settle(self._id(request.name))  # else it could be granted after this
+        await self.release(request)
+
+    # Inspect
+
+    async def inspect(self, name: str) -> State:
+        found = await self._find(name)
+        return State(name, tuple(self._holdings([found] if found else [])))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        found, first = list[Document](), self._id(prefix)
+        end = documents.next_id(first)
+        while True:
+            page = await self._wire.ids_between(first, end, PAGE)
+            found += [one for one in page if one.is_ours]
+            if len(page) < PAGE:
+                return self._holdings(found)
+            first = page[-1].id + "\0"
+
+    def _holdings(self, found: Sequence[Document]) -> list[Holding]:
+        return [one.holding(self._settings.prefix) for one in found if one.left > 0]
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        for _ in range(TRIES):
+            found = await self._find(name)
+            if found is None or found.left <= 0:
+                return False
+            version, wall_us = self.world.owner(), self.world.wall_us()
+            if await self._commit(*documents.revoked(found, reason, version, wall_us)) is not None:
+                return True
+        raise Unavailable(f"{name!r} was changed all the time; it was not revoked")
+
+    # Remember: a document beside the lock's, with a number in each field
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        id, version = self._id(name, MEMO), self.world.owner()
+        wall_us = self.world.wall_us()
+        await self._commit(documents.remembered(id, item, number, keep, version, wall_us))
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        (memo,) = await self._wire.read(self._id(name, MEMO))
+        return {} if memo is None or memo.left <= 0 else documents.numbers(memo)
+
+    async def forget(self, name: str) -> None:
+        await self._commit(documents.deleted(self._id(name, MEMO)))
+
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
+
+        return await diagnose(self._wire, self._settings, self.world.wall_us)

@@ -1,0 +1,126 @@
+"""Firestore's messages: what is asked for as the dictionaries that its client takes, and answers.
+
+Times are microseconds here, and Firestore's are as exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, cast
+
+from ..documents import NOT_THERE, SWEEP_AFTER, Document, Write
+from ..settings import Settings
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+MICROSECOND = timedelta(microseconds=1)
+KINDS = {str: "string_value", int: "integer_value", float: "double_value"}
+READABLE = frozenset(KINDS.values())
+
+Message: TypeAlias = dict[str, Any]
+
+
+def commit(settings: Settings, writes: Sequence[Write]) -> Message:
+    """For Commit, which does all of them or none, and BatchWrite, which does each by itself."""
+    return {"database": settings.parent, "writes": [_write(settings, one) for one in writes]}
+
+
+def get(settings: Settings, ids: Sequence[str]) -> Message:
+    """For BatchGetDocuments: read these as the last write has left them."""
+    return {"database": settings.parent, "documents": [settings.documents + id for id in ids]}
+
+
+def ids_between(settings: Settings, first: str, end: str, most: int) -> Message:
+    """For RunQuery: read documents from one id, up to another."""
+    bounds = [("GREATER_THAN_OR_EQUAL", first), ("LESS_THAN", end)]
+    filters = [
+        _field_filter("__name__", operator, {"reference_value": settings.documents + id})
+        for operator, id in bounds
+    ]
+    where = {"composite_filter": {"op": "AND", "filters": filters}}
+    return _query(settings, where, "__name__", most)
+
+
+def overdue(settings: Settings, wall_us: int, most: int) -> Message:
+    """For RunQuery: read documents that may be dead by now, those first that are so longest."""
+    where = _field_filter(SWEEP_AFTER, "LESS_THAN", {"integer_value": wall_us})
+    return _query(settings, where, SWEEP_AFTER, most)
+
+
+def target(settings: Settings, id: str, number: int) -> Message:
+    """For Listen: tell of each change of a document."""
+    documents = {"documents": [settings.documents + id]}
+    return {
+        "database": settings.parent,
+        "add_target": {"documents": documents, "target_id": number},
+    }
+
+
+def no_target(settings: Settings, number: int) -> Message:
+    """For Listen: tell of it no more."""
+    return {"database": settings.parent, "remove_target": number}
+
+
+def _query(settings: Settings, where: Message, order: str, most: int) -> Message:
+    parent, _, collection = settings.documents.removesuffix("/").rpartition("/")
+    query = {
+        "from_": [{"collection_id": collection}],
+        "where": where,
+        "order_by": [{"field": {"field_path": order}, "direction": "ASCENDING"}],
+        "limit": {"value": most},
+    }
+    return {"parent": parent, "structured_query": query}
+
+
+def _field_filter(path: str, operator: str, value: Message) -> Message:
+    return {"field_filter": {"field": {"field_path": path}, "op": operator, "value": value}}
+
+
+def _write(settings: Settings, write: Write) -> Message:
+    name = settings.documents + write.id
+    change: Message = {"delete": name}
+    if write.fields is not None:
+        fields = {field: _value(value) for field, value in write.fields.items()}
+        change = {"update": {"name": name, "fields": fields}}
+    if write.merge:
+        change["update_mask"] = {"field_paths": list(write.fields or ())}
+    if write.raised:
+        change["update_transforms"] = [
+            {"field_path": _quoted(field), "maximum": _value(value)}
+            for field, value in write.raised.items()
+        ]
+    if write.version == NOT_THERE:
+        change["current_document"] = {"exists": False}
+    elif write.version is not None:
+        change["current_document"] = {"update_time": EPOCH + write.version * MICROSECOND}
+    return change
+
+
+def _value(value: str | int | float) -> Message:
+    return {KINDS[type(value)]: value}
+
+
+def _quoted(field: str) -> str:
+    """A field's name in a path, where only simple ones can stand as they are."""
+    return "`" + field.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def microseconds(time: datetime | None) -> int:
+    return 0 if time is None else (time - EPOCH) // MICROSECOND
+
+
+def document(settings: Settings, found: Any, read_us: int) -> Document:
+    """Read a document, which may be another program's: of its fields those we could have made."""
+    kind = cast("Any", type(found))
+    pb: Any = kind.pb(found)
+    kinds: dict[str, str] = {
+        field: value.WhichOneof("value_type") for field, value in pb.fields.items()
+    }
+    fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in READABLE}
+    return Document(
+        pb.name.removeprefix(settings.documents),
+        fields,
+        pb.create_time.ToMicroseconds(),
+        pb.update_time.ToMicroseconds(),
+        read_us,
+    )
