@@ -32,6 +32,7 @@ TABLE: dict[str, str] = {
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
     "consul": "fencelock.engines.consul.engine:ConsulEngine",
     "dynamodb": "fencelock.engines.dynamodb.engine:DynamoDBEngine",
+    "hazelcast": "fencelock.engines.hazelcast.engine:HazelcastEngine",
     "http": "fencelock.engines.http.engine:HttpEngine",
     "https": "fencelock.engines.http.engine:HttpEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
