@@ -14,6 +14,7 @@ from tests.servers.cluster import Cluster
 from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
+from tests.servers.hazelcast import Hazelcast
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
 from tests.servers.pgbouncer import Pgbouncer
@@ -97,6 +98,7 @@ VARIANTS: dict[str, Where] = {
         shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
     ),
+    "hazelcast": lambda folder: (shared(Hazelcast).fresh_url(), {}),
     # All checks of a process share the nodes of a service: each uses names of its own.
     "http": lambda folder: (shared(service).url, {}),
     "http memory": lambda folder: (shared(service_memory).url, {}),
@@ -138,6 +140,7 @@ NOT_PROMISED = {
     "memory": {"durable", "portable"},
     "consul": {"fifo", *RECIPES},
     "dynamodb": {"fifo", "push", "shared", "observe"},
+    "hazelcast": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "http": {"store"},
     "http memory": {"durable", "portable", "store"},
     "http redis": {"store"},

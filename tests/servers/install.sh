@@ -2,14 +2,15 @@
 # Installs the servers that the tests start, from Debian packages, where they are not there already.
 #
 # As root or with a sudo that asks for no password; otherwise it says what to install and fails. The
-# packages' own services are kept from starting: the tests start their own. MySQL and Consul, which
-# Debian's stable releases do not have, are fetched into the user's cache; without one its tests are
-# skipped.
+# packages' own services are kept from starting: the tests start their own. MySQL, Consul and
+# Hazelcast, which Debian's stable releases do not have, are fetched into the user's cache; without
+# one its tests are skipped.
 set -eu
 
 "${PYTHON:-python3}" "$(dirname "$0")/mysql_program.py"
 "${PYTHON:-python3}" "$(dirname "$0")/npm_programs.py"
 (cd "$(dirname "$0")/../.." && "${PYTHON:-python3}" -m tests.servers.consul_program)
+(cd "$(dirname "$0")/../.." && "${PYTHON:-python3}" -m tests.servers.hazelcast_program)
 
 wanted="$(dirname "$0")/packages.txt"
 

@@ -84,7 +84,7 @@ def not_connected(error: BaseException | None, settings: Settings) -> Exception:
     return Unavailable(
         f"no member of a Hazelcast cluster {settings.cluster!r} can be reached at {members} within "
         f"{settings.connect_timeout:g} s: see that one runs there, and that its cluster-name is "
-        f"{settings.cluster!r}; the log of Python's logger hazelcast says more"
+        f"{settings.cluster!r} ({error or 'no answer'}); Python's logger hazelcast says more"
     )
 
 
