@@ -128,7 +128,9 @@ class HazelcastCluster(Group):
 
 def _led(said: str) -> int:
     """The last term in which a member has led the group of the locks; 0 for none."""
-    groups = re.findall(r"\{groupId: default\(\d+\), size:\d+, term:(\d+)(.*?)\n\]", said, re.DOTALL)
+    groups = re.findall(
+        r"\{groupId: default\(\d+\), size:\d+, term:(\d+)(.*?)\n\]", said, re.DOTALL
+    )
     mine = (term for term, members in groups if "LEADER this" in members)
     return max(map(int, mine), default=0)
 

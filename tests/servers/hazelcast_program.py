@@ -1,10 +1,10 @@
 """Where Hazelcast is: a jar that Maven fetched for the tests, and the small programs over it.
 
-``make servers`` runs this file, which has Maven copy ``com.hazelcast:hazelcast:5.4.0`` into a folder
-of the user's cache, from whichever repository Maven is set up for. Its checksum is compared with the
-one below. Members and contenders are programs in ``java/``, compiled once into the same folder. Where
-there is no Maven, no JDK or no repository, the tests that need them are skipped and say why. Only
-the standard library is used: this runs before anything is installed.
+``make servers`` runs this file, which has Maven copy ``com.hazelcast:hazelcast:5.4.0`` into a
+folder of the user's cache, from whichever repository Maven is set up for. Its checksum is compared
+with the one below. Members and contenders are programs in ``java/``, compiled once into the same
+folder. Where there is no Maven, no JDK or no repository, the tests that need them are skipped and
+say why. Only the standard library is used: this runs before anything is installed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A FencedLock is held by an endpoint: a CP session and a thread id. A lock request is appended to the
 Raft log of a CP group, and the first one that finds the lock free holds it. Whoever has to wait is
 in the lock's queue, and its request is answered when its turn has come. An unlock request gives the
-lock to the next. When a session ends, Hazelcast unlocks what it held. Whoever uses the FencedLock of
-the same name in the same CP group, in any language, excludes us, and we them.
+lock to the next. When a session ends, Hazelcast unlocks what it held. Whoever uses the FencedLock
+of the same name in the same CP group, in any language, excludes us, and we them.
 
 * An owner is an endpoint with a thread id of its own: see ``holds.py``. A client has one session.
 * No answer is resolved by asking again: each request has an invocation uid, by which Hazelcast
@@ -33,9 +33,9 @@ from .holds import ENDED, NOTED_S, RECORDS, Hold, Holds, record_key
 from .sessions import Session, Sessions
 from .settings import OPTIONS, read
 from .wire import wire_of
-from .wire.errors import NotOwner, SessionGone, WaitCancelled
+from .wire.errors import SessionGone, WaitCancelled
 
-LOOK_S = 60.0  # Hazelcast itself answers one who waits
+LOOK_S = 10.0  # Hazelcast itself answers one who waits; this is for answers that are lost
 POLL_S = 1.0
 SOON_S = 0.01
 MOMENT_S = 0.05  # within which a lock that is free is mostly granted
@@ -106,11 +106,18 @@ class HazelcastEngine(Engine):
         if hold is None:
             session = await self._sessions.fresh(request.ttl)
             hold = self._holds.begin(request, self._key(request.name), session)
-        if not hold.fence and not hold.unanswered:
+        if not hold.fence and not (
+            hold.pending and hold.waits and not await self._was_let_in(hold)
+        ):
             await self._wire.connect()
             # Whoever will wait joins the queue at once, which grants a lock that is free as well.
             self._holds.send(hold, request.queue or request.waits)
         return hold
+
+    async def _was_let_in(self, hold: Hold) -> bool:
+        """Whether one who still waits for an answer holds the lock."""
+        state = await self._state(hold.session.group, hold.key)
+        return (state["session_id"], state["thread_id"]) == (hold.session.id, hold.thread)
 
     async def _answer(self, hold: Hold, request: Request) -> Grant | Busy | None:
         """What has become of a request; None where it is to be sent anew, on another session."""
@@ -151,7 +158,7 @@ class HazelcastEngine(Engine):
     async def _holder(self, name: str) -> str:
         """The words of the holder, if they are written down."""
         try:
-            state = await self._state(name)
+            state = await self._state(await self._sessions.group(), self._key(name))
             found = await self._record(state) if state["fence"] else None
         except FencelockError:
             return ""
@@ -160,7 +167,7 @@ class HazelcastEngine(Engine):
     async def watch(self, request: Request, signal: Signal) -> None:
         self._holds.signals[request.owner] = signal
         hold = self._holds.by_owner.get(request.owner)
-        if hold is not None and not hold.unanswered:  # it was answered before anybody listened
+        if hold is not None and not hold.pending:  # it was answered before anybody listened
             signal.set()
 
     async def unwatch(self, request: Request) -> None:
@@ -231,8 +238,9 @@ class HazelcastEngine(Engine):
     # Inspect
 
     async def inspect(self, name: str) -> State:
-        for turn in range(LOOKS):
-            state = await self._state(name)
+        group, key = await self._sessions.group(), self._key(name)
+        state = await self._state(group, key)
+        for _ in range(LOOKS):
             if not state["fence"]:
                 return State(name, ())
             found = await self._record(state)
@@ -240,21 +248,18 @@ class HazelcastEngine(Engine):
                 age = max(self.world.wall_us() - found["since"], 0) / 1e6
                 ttl, meta = float(found["ttl"]), json.loads(found["meta"] or "{}")
                 return State(name, (Holding(name, state["fence"], ttl, age, ttl, meta),))
-            if turn + 1 < LOOKS:
-                await sleep(self.world, NOTED_S)
+            await sleep(self.world, NOTED_S)
+            state = await self._state(group, key)
         session = await self._sessions.fresh(POLL_S)  # another program's: what sessions are like
         about = {"session": state["session_id"], "thread": state["thread_id"]}
         return State(name, (Holding(name, state["fence"], session.ttl, 0.0, session.ttl, about),))
 
-    async def _state(self, name: str) -> dict[str, int]:
+    async def _state(self, group: Any, key: str) -> dict[str, int]:
         """Who holds a lock, linearizable."""
         try:
-            found = await self._sessions.call(
-                "ownership", await self._sessions.group(), self._key(name)
-            )
-        except (SessionGone, NotOwner) as error:
-            raise Unavailable(f"the CP group was destroyed just now: try again ({error})") from error
-        return dict(found)
+            return dict(await self._sessions.call("ownership", group, key))
+        except SessionGone as error:
+            raise Unavailable("the CP group was destroyed just now: try again") from error
 
     async def _record(self, state: dict[str, int]) -> dict[str, Any] | None:
         """What the holder has written down of itself."""

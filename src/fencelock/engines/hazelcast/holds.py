@@ -50,7 +50,8 @@ class Hold:
         """Of the lock request that was sent last, and of the unlock request to be sent."""
         self.waits = False
         """It is in the queue, or about to be."""
-        self.unanswered = 0
+        self.pending = False
+        """Its lock request has no answer yet."""
         self.arrived: Signal | None = None
         self.answer: Any = None
         """The last one: a fence, zero, or an error."""
@@ -104,25 +105,27 @@ class Holds:
 
     def send(self, hold: Hold, waits: bool) -> None:
         """Send a lock request: one that waits in the queue, or one that does not."""
-        if not isinstance(hold.answer, OutcomeUnknown) or waits != hold.waits:
+        again = hold.pending or isinstance(hold.answer, OutcomeUnknown)
+        hold.doubted = hold.doubted or again
+        if not again or waits != hold.waits:
             hold.uid = Uid(self._world.owner())  # else Hazelcast knows it, if it has seen it
         hold.waits, hold.answer, hold.arrived = waits, None, self._world.signal()
         hold.late_until = self._world.now() + LATE_S  # first: an exception may come at any moment
-        hold.unanswered += 1
+        hold.pending, uid = True, hold.uid
         arguments = (*hold.endpoint, hold.uid) if waits else (*hold.endpoint, hold.uid, 0)
         asked_at = self._world.now()
         self._wire.send(
             "lock" if waits else "try_lock",
             arguments,
-            lambda answer, resent: self._answered(hold, asked_at, answer, resent),
+            lambda answer, resent: self._answered(hold, uid, asked_at, answer, resent),
             waits,
         )
 
-    def _answered(self, hold: Hold, asked_at: float, answer: Any, resent: bool) -> None:
+    def _answered(self, hold: Hold, uid: Uid, asked_at: float, answer: Any, resent: bool) -> None:
         """Take an answer, in whichever thread it comes."""
         now = self._world.now()
         with self._mutex:
-            hold.unanswered -= 1
+            hold.pending = hold.pending and hold.uid != uid
             if isinstance(answer, int) and answer > 0:
                 # Its end on the server is the session's, and ours: a wait costs it nothing.
                 since = now if hold.waits else asked_at
@@ -130,7 +133,7 @@ class Holds:
                 hold.until = now if hold.ending else since + hold.ttl
                 hold.record_at = now + NOTED_S
             hold.doubted = hold.doubted or resent or isinstance(answer, OutcomeUnknown)
-            if not hold.unanswered:  # a copy of what was sent twice may still come
+            if not hold.pending:  # a copy of what was sent twice may still come
                 hold.late_until = now + LATE_S if hold.doubted else 0.0
             hold.answer = answer
         self.timer.expect(min(hold.until, hold.record_at))
@@ -140,10 +143,10 @@ class Holds:
             signal.set()
 
     async def arrival(self, hold: Hold, within: float) -> bool:
-        """Wait for the answers to a hold's requests; whether all have come."""
-        if hold.unanswered and hold.arrived is not None:
+        """Wait for the answer to a hold's lock request; whether it has come."""
+        if hold.pending and hold.arrived is not None:
             await self._world.wait(hold.arrived, self._world.now() + within)
-        return not hold.unanswered
+        return not hold.pending
 
     def extend(self, hold: Hold, asked_at: float, ttl: float) -> bool:
         """Have a hold end a ttl after a moment; False if it is being unlocked already."""
@@ -157,7 +160,10 @@ class Holds:
         return True
 
     async def end(self, hold: Hold) -> bool:
-        """Unlock until no request of this attempt can hold or wait; whether it held."""
+        """Unlock until no request of this attempt holds or waits; whether it held.
+
+        One that was not answered, not even by then, is looked for.
+        """
         freed = False
         with self._mutex:
             hold.ending = True
@@ -172,10 +178,7 @@ class Holds:
                 self.ended(hold.session)
                 return freed
             hold.unlock_uid = Uid(self._world.owner())
-            if not await self.arrival(hold, self._timeout):
-                hold.until = self._world.now() + LOOK_S
-                self.timer.expect(hold.until)
-                raise OutcomeUnknown(f"a request for {hold.key!r} has not been answered yet")
+            await self.arrival(hold, self._timeout)
             if not hold.fence:
                 break
         self.over(hold)

@@ -5,8 +5,8 @@ member counts it, from the heartbeat as it is applied there, on its own clock; t
 is over. We count it from before the heartbeat was sent. So no lease is believed in for longer than
 its session lives, as long as no member's clock is set forward meanwhile.
 
-A session is replaced after ``USES_MAX`` locks, and closed when nothing is held on it any more: until
-then every member remembers how each of its lock and unlock requests ended.
+A session is replaced after ``USES_MAX`` locks, and closed when nothing is held on it any more:
+until then every member remembers how each of its lock and unlock requests ended.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sessions:
         while True:
             session, now = self._current, self._world.now()
             if session is None or session.is_over(now) or session.uses >= USES_MAX:
-                await self._flights.do("open", lambda: self._open(session))
+                await self._flights.do("open", self._open)
                 continue
             session.used_at = now
             try:
@@ -95,9 +95,7 @@ class Sessions:
         while session.counted_from(since, min(ttl, session.ttl)) < since:
             await self._flights.do(session.id, lambda: self.renew(session))
 
-    async def _open(self, before: Session | None) -> None:
-        if self._current is not before:
-            return
+    async def _open(self) -> None:
         group, asked_at = await self.group(), self._world.now()
         try:
             made = await self.call("create_session", group, "fencelock")

@@ -97,8 +97,9 @@ def config(settings: Settings) -> dict[str, Any]:
         logger.addHandler(logging.NullHandler())
     user, password = settings.login
     files = settings.tls
-    secured = {} if files is None else {"ssl_enabled": True, "ssl_check_hostname": True}
+    secured: dict[str, object] = {}
     if files is not None:
+        secured = {"ssl_enabled": True, "ssl_check_hostname": True}
         named = {"ssl_cafile": files.ca, "ssl_certfile": files.cert, "ssl_keyfile": files.key}
         secured |= {key: path for key, path in named.items() if path is not None}
     return {

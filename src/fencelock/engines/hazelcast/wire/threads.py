@@ -66,9 +66,9 @@ class ThreadsWire:
     def _connect(self, connecting: _Connecting) -> None:
         try:
             if not self._closed and not self._runs():
-                import hazelcast
+                from hazelcast.client import HazelcastClient
 
-                made: Any = hazelcast.HazelcastClient(**config(self._settings))
+                made: Any = HazelcastClient(**config(self._settings))
                 self._client = made
                 if self._closed:
                     made.shutdown()
@@ -112,7 +112,9 @@ class ThreadsWire:
         for number, (operation, arguments) in enumerate(requests):
             flag = ThreadFlag()
 
-            def done(answer: Any, resent: bool, number: int = number, flag: ThreadFlag = flag) -> None:
+            def done(
+                answer: Any, resent: bool, number: int = number, flag: ThreadFlag = flag
+            ) -> None:
                 answers[number] = answer
                 flag.set()
 
