@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -118,6 +119,14 @@ def config(settings: Settings) -> dict[str, Any]:
         "invocation_retry_pause": RETRY_PAUSE_S,
         **secured,
     }
+
+
+@cache
+def client_class(module: str) -> Any:
+    """The client of a flavor, loaded by its first use: that takes a tenth of a second."""
+    with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return import_module(module).HazelcastClient
 
 
 @cache

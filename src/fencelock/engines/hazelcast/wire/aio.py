@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import Unavailable
 from ....wires.single_flight_aio import AioSingleFlight
 from ..settings import Settings
-from . import Done, config, listed, new_invocation
+from . import Done, client_class, config, listed, new_invocation
 from .errors import no_answer, not_connected, told
 
 SPARE_S = 1.0  # for what the client does beside connecting
@@ -44,9 +44,7 @@ class AioWire:
             return
         longest = self._settings.connect_timeout + self._settings.request_timeout + SPARE_S
         try:
-            from hazelcast.asyncio import HazelcastClient
-
-            made: Any = HazelcastClient(**config(self._settings))
+            made: Any = client_class("hazelcast.asyncio")(**config(self._settings))
             try:
                 await asyncio.wait_for(made._start(), longest)
             except BaseException:

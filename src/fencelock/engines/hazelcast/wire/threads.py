@@ -14,7 +14,7 @@ from ....wires.daemon_thread import start_daemon
 from ....wires.thread_flag import ThreadFlag
 from ....world import World
 from ..settings import Settings
-from . import Done, config, listed, new_invocation
+from . import Done, client_class, config, listed, new_invocation
 from .errors import no_answer, not_connected, told
 
 SPARE_S = 1.0  # for what the client does beside connecting
@@ -66,9 +66,7 @@ class ThreadsWire:
     def _connect(self, connecting: _Connecting) -> None:
         try:
             if not self._closed and not self._runs():
-                from hazelcast.client import HazelcastClient
-
-                made: Any = HazelcastClient(**config(self._settings))
+                made: Any = client_class("hazelcast.client")(**config(self._settings))
                 self._client = made
                 if self._closed:
                     made.shutdown()
