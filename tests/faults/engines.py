@@ -25,6 +25,7 @@ from fencelock.engines import TABLE
 from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
+from tests.servers.hazelcast import brief_sessions
 from tests.servers.mariadb import mariadb
 from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
@@ -135,6 +136,20 @@ STORES: dict[str, Store] = {
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
+    ),
+    # A dead client keeps its place and its locks until its session ends: hence a short one.
+    "hazelcast": Store(
+        lambda folder: shared(brief_sessions).fresh_url(),
+        lacks={
+            "server": "is three members, of which the client chooses; tests/engines/hazelcast",
+            "order": "shows no order",
+            "waiters": "shows no queue",
+            "revoke": "takes no lock from its holder",
+            "scan": "lists no locks",
+            "long": "keeps all locks of a client for as long as its session",
+        },
+        dead_waiter_ttl=1.5,
+        dead_waiter_wait=20.0,
     ),
     # A dead waiter is known by its poll, which ends with its connection.
     "http": Store(

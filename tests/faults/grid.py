@@ -30,6 +30,7 @@ ENGINES = (
     "consul",
     "dynamodb",
     "etcd",
+    "hazelcast",
     "zookeeper",
     "http",
 )

@@ -56,6 +56,7 @@ RECIPES = [
     "zookeeper/shares.py",
     "consul/engine.py",
     "dynamodb/engine.py",
+    "hazelcast/engine.py",
     "etcd/engine.py",
     "http/engine.py",
     "etcd/rwlock.py",

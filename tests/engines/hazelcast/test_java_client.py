@@ -53,7 +53,9 @@ def java(hazelcast: Hazelcast) -> Iterator[Java]:
     program.clear()
 
 
-def test_java_keeps_us_out_and_we_keep_java_out(flavor: str, hazelcast: Hazelcast, java: Java) -> None:
+def test_java_keeps_us_out_and_we_keep_java_out(
+    flavor: str, hazelcast: Hazelcast, java: Java
+) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(hazelcast.url)
         theirs = int(java.do("lock"))

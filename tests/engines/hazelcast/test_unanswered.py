@@ -79,9 +79,7 @@ def test_a_release_whose_answer_was_lost_is_confirmed(
     run(flavor, scenario)
 
 
-def test_a_heartbeat_whose_answer_was_lost_costs_nothing(
-    flavor: str, hazelcast: Hazelcast
-) -> None:
+def test_a_heartbeat_whose_answer_was_lost_costs_nothing(flavor: str, hazelcast: Hazelcast) -> None:
     """H15: the renewal is asked for again."""
 
     async def scenario(lab: Lab) -> None:
@@ -103,9 +101,7 @@ def test_a_heartbeat_whose_answer_was_lost_costs_nothing(
     run(flavor, scenario)
 
 
-def test_a_waiter_that_gives_up_leaves_nothing(
-    flavor: str, hazelcast: Hazelcast, raw: Raw
-) -> None:
+def test_a_waiter_that_gives_up_leaves_nothing(flavor: str, hazelcast: Hazelcast, raw: Raw) -> None:
     """H31: its place in Hazelcast's queue is gone: the lock is free when its holder releases it."""
 
     async def scenario(lab: Lab) -> None:

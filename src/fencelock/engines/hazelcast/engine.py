@@ -229,7 +229,10 @@ class HazelcastEngine(Engine):
 
     async def release(self, grant: Grant) -> bool:
         hold = self._holds.by_owner.get(grant.owner)
-        return hold is not None and await self._holds.end(hold)
+        if hold is None:
+            return False
+        self._holds.is_due(hold)
+        return await self._holds.end(hold) and not hold.expired
 
     async def withdraw(self, request: Request) -> None:
         if (hold := self._holds.by_owner.get(request.owner)) is not None:

@@ -64,6 +64,8 @@ class Hold:
         self.doubted = False
         self.record_at = NEVER
         """When its record is to be written."""
+        self.expired = False
+        """Its end had come before it was given back."""
         self.ending = False
         """It is past its end, or given back, and being unlocked."""
 
@@ -159,6 +161,14 @@ class Holds:
         self.timer.expect(hold.until)
         return True
 
+    def is_due(self, hold: Hold) -> bool:
+        """Whether a hold is past its end: then nobody can extend it any more."""
+        with self._mutex:
+            due = hold.until <= self._world.now()
+            hold.expired = hold.expired or (due and not hold.ending)
+            hold.ending = hold.ending or due
+        return due
+
     async def end(self, hold: Hold) -> bool:
         """Unlock until no request of this attempt holds or waits; whether it held.
 
@@ -208,9 +218,7 @@ class Holds:
         for _, session in snapshot(self._sessions.by_id):
             soonest = min(soonest, await self._maintain(session))
         for _, hold in snapshot(self.by_owner):
-            with self._mutex:
-                hold.ending = hold.ending or hold.until <= self._world.now()
-            if hold.until <= self._world.now():
+            if self.is_due(hold):
                 try:
                     await self.end(hold)
                 except FencelockError:
