@@ -29,7 +29,8 @@ class Raw:
         """Make a request of the group of the locks, as the engine does."""
         group = self.client.cp_subsystem.get_lock("group").get_group_id()
         module = "hazelcast.invocation"
-        invocation = new_invocation(module, operation, (group, *arguments), False, ANSWER_S)
+        words = (group, *arguments)
+        invocation = new_invocation(self.client, module, operation, words, ANSWER_S)
         self.client._invocation_service.invoke(invocation)
         return invocation.future.result()
 

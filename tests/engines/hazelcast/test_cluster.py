@@ -20,7 +20,7 @@ LONG = 120.0  # seconds: elections on a busy machine, and deadlines that have to
 def test_a_lease_outlives_its_leader_and_ends_by_its_own_clock_without_a_majority(
     flavor: str, cluster: HazelcastCluster
 ) -> None:
-    """H54: what is held and waited for stays through a freeze and a kill; then nothing is granted."""
+    """H54: what is held and waited for outlasts a freeze and a kill; then nothing is granted."""
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []

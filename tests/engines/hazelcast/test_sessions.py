@@ -25,7 +25,7 @@ def waits(client: aio.Client) -> bool:
 
 
 def test_a_lease_lasts_no_longer_than_a_session(flavor: str, hazelcast: Hazelcast) -> None:
-    """The members set how long a session lives: a longer ttl becomes that, and the lease says so."""
+    """The members set how long a session lives: a longer ttl becomes that, and is said to be."""
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(hazelcast.fresh_url())

@@ -62,9 +62,9 @@ def test_a_cluster_without_a_cp_subsystem_is_refused(flavor: str) -> None:
     with Hazelcast(members=1, cp_members=0, ready=ready) as server:
 
         async def scenario(lab: Lab) -> None:
-            for options in ({}, {"group": "locks"}):
+            for group in ("default", "locks"):
                 with pytest.raises(fencelock.Misconfigured, match="cp-member-count to 3 or more"):
-                    client = await lab.connect(server.url, **options)
+                    client = await lab.connect(server.url, group=group)
                     await client.lock("seat").try_acquire()
 
         run(flavor, scenario)
@@ -89,7 +89,8 @@ def test_a_group_of_its_own_has_locks_of_its_own(flavor: str, hazelcast: Hazelca
         other = await two.lock("grouped@seat", ttl=30).try_acquire()
         assert other is not None
         assert await one.lock("grouped@seat").try_acquire() is None
-        assert await lease.release() and await other.release()
+        assert await lease.release() is True
+        assert await other.release() is True
 
     run(flavor, scenario)
 

@@ -266,7 +266,8 @@ class HazelcastEngine(Engine):
 
     async def _record(self, state: dict[str, int]) -> dict[str, Any] | None:
         """What the holder has written down of itself."""
-        found = await self._wire.get(RECORDS, record_key(state["session_id"], state["thread_id"]))
+        key = record_key(state["session_id"], state["thread_id"])
+        found = await self._sessions.call("get", RECORDS, key, 0)
         return None if found is None else dict(json.loads(found))
 
     async def revoke(self, name: str, reason: str) -> bool:

@@ -23,7 +23,7 @@ from ...world import Signal, World, snapshot
 from ..timer import NEVER, RETRY_S, Timer
 from .sessions import Session, Sessions
 from .settings import Settings
-from .wire import Uid, Wire
+from .wire import Text, Uid, Wire
 from .wire.errors import NotOwner, SessionGone
 
 IDLE_S = 60.0  # a session that nobody uses is kept so long, so that the next acquire is quick
@@ -251,8 +251,8 @@ class Holds:
         about = {"ttl": hold.ttl, "since": hold.since_us, "meta": hold.meta}
         lasts = max(hold.ttl * RECORD_TTLS, RECORD_MIN_S)
         try:
-            key = record_key(hold.session.id, hold.thread)
-            await self._wire.put(RECORDS, key, json.dumps(about), lasts)
+            key, value = record_key(hold.session.id, hold.thread), Text(json.dumps(about))
+            await self._sessions.call("put", RECORDS, key, value, 0, int(lasts * 1000))
         except FencelockError:
             pass
 
@@ -265,6 +265,6 @@ class Holds:
                 await self._sessions.close(session)
 
 
-def record_key(session: int, thread: int) -> str:
+def record_key(session: int, thread: int) -> Text:
     """The key of the record of an endpoint. Sessions of other CP groups have other threads."""
-    return f"{session}/{thread}"
+    return Text(f"{session}/{thread}")

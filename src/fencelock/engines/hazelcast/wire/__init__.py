@@ -23,6 +23,7 @@ from uuid import UUID
 
 from ....world import World
 from ..settings import Settings
+from .errors import told
 
 Done: TypeAlias = Callable[[Any, bool], None]
 """Called once, from any thread, with an answer or an error of ours, and with whether the request
@@ -37,15 +38,24 @@ CODECS = {
     "try_lock": "fenced_lock_try_lock_codec",
     "unlock": "fenced_lock_unlock_codec",
     "ownership": "fenced_lock_get_lock_ownership_codec",
+    "put": "map_set_codec",
+    "get": "map_get_codec",
 }
 RETRY_PAUSE_S = 0.1
 HEARTBEAT_S = 1.0  # a member that does not answer is left after five of them
 SILENT_S = 5.0
+SPARE_S = 1.0  # for what a client does beside connecting
 WAIT_S = 3600.0 * 24 * 365  # for how long the client repeats a request that waits in a queue
 
 
 class Uid(NamedTuple):
     """What tells one request of a lock from another: 128 bits, as hexadecimal text."""
+
+    text: str
+
+
+class Text(NamedTuple):
+    """A key or value of a map of the cluster."""
 
     text: str
 
@@ -57,19 +67,15 @@ class Wire(Protocol):
         """Have a client that runs; Unavailable where no member can be reached."""
         ...
 
-    def send(self, operation: str, arguments: Sequence[Any], done: Done, waits: bool) -> None:
-        """Send a request over the client that ``connect`` has made."""
+    def send(
+        self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
+    ) -> Callable[[], bool]:
+        """Send a request over the client that ``connect`` has made; return whether it left."""
         ...
 
     async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         """Send requests at once; for each its answer, or an error of ours, by the timeout."""
         ...
-
-    async def put(self, table: str, key: str, value: str, ttl: float) -> None:
-        """Write to a map of the cluster, which is not in the CP Subsystem."""
-        ...
-
-    async def get(self, table: str, key: str) -> str | None: ...
 
     def members(self) -> list[tuple[str, str]]:
         """The members of the cluster: where each is, and its release."""
@@ -91,19 +97,64 @@ def wire_of(world: World, settings: Settings) -> Wire:
     return AioWire(settings)
 
 
+class ClientWire:
+    """What both flavors do with their client, which is made by the first request."""
+
+    package: str
+    """The module of the flavor that has its ``HazelcastClient``."""
+    invocations: str
+    """The module that has its ``Invocation``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client: Any = None
+        self._closed = False
+
+    def _runs(self) -> bool:
+        """Whether there is a client that has not given up on the cluster."""
+        client = self._client
+        return not self._closed and client is not None and client.lifecycle_service.is_running()
+
+    def _new_client(self) -> Any:
+        return client_class(self.package)(**config(self._settings))
+
+    def send(
+        self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
+    ) -> Callable[[], bool]:
+        timeout = WAIT_S if waits else self._settings.request_timeout
+        invocation = new_invocation(self._client, self.invocations, operation, arguments, timeout)
+
+        def answered(future: Any) -> None:
+            try:
+                answer = future.result()
+            except BaseException as error:  # an asyncio future may have been cancelled
+                answer = told(error, operation, bool(invocation.sends))
+            done(answer, invocation.sends > 1)
+
+        invocation.future.add_done_callback(answered)
+        self._client._invocation_service.invoke(invocation)
+        return lambda: bool(invocation.sends)
+
+    def members(self) -> list[tuple[str, str]]:
+        found = self._client.cluster_service.get_members()
+        return [(f"{one.address.host}:{one.address.port}", str(one.version)) for one in found]
+
+
+@cache
+def client_class(module: str) -> Any:
+    """The client of a flavor, loaded by its first use: that takes a tenth of a second."""
+    with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return import_module(module).HazelcastClient
+
+
 def config(settings: Settings) -> dict[str, Any]:
     """What either client is made with."""
     logger = logging.getLogger("hazelcast")
     if not logger.handlers:  # it would print to stderr where a program has not set up any
         logger.addHandler(logging.NullHandler())
     user, password = settings.login
-    files = settings.tls
-    secured: dict[str, object] = {}
-    if files is not None:
-        secured = {"ssl_enabled": True, "ssl_check_hostname": True}
-        named = {"ssl_cafile": files.ca, "ssl_certfile": files.cert, "ssl_keyfile": files.key}
-        secured |= {key: path for key, path in named.items() if path is not None}
-    return {
+    made: dict[str, Any] = {
         "cluster_name": settings.cluster,
         "cluster_members": list(settings.members),
         "creds_username": user,
@@ -117,16 +168,11 @@ def config(settings: Settings) -> dict[str, Any]:
         "heartbeat_timeout": SILENT_S,
         "invocation_timeout": settings.request_timeout,
         "invocation_retry_pause": RETRY_PAUSE_S,
-        **secured,
     }
-
-
-@cache
-def client_class(module: str) -> Any:
-    """The client of a flavor, loaded by its first use: that takes a tenth of a second."""
-    with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return import_module(module).HazelcastClient
+    if (files := settings.tls) is not None:
+        made |= {"ssl_enabled": True, "ssl_check_hostname": True}
+        made |= {"ssl_cafile": files.ca, "ssl_certfile": files.cert, "ssl_keyfile": files.key}
+    return {option: value for option, value in made.items() if value is not None}
 
 
 @cache
@@ -148,25 +194,26 @@ def _invocations(module: str) -> Any:
     return Invocation
 
 
-def listed(client: Any) -> list[tuple[str, str]]:
-    """The members that either client knows."""
-    found = client.cluster_service.get_members()
-    return [(f"{one.address.host}:{one.address.port}", str(one.version)) for one in found]
-
-
 def new_invocation(
-    module: str, operation: str, arguments: Sequence[Any], waits: bool, timeout: float
+    client: Any, module: str, operation: str, arguments: Sequence[Any], timeout: float
 ) -> Any:
     """Make a request for the client of one flavor."""
     codec = import_module(f"hazelcast.protocol.codec.{CODECS[operation]}")
     decode = getattr(codec, "decode_response", lambda message: None)
+    data, partition = client._serialization_service, -1
+    encoded = list[Any]()
+    for argument in arguments:
+        if isinstance(argument, Uid):
+            encoded.append(UUID(argument.text))
+        elif isinstance(argument, Text):
+            encoded.append(data.to_data(argument.text))
+            if partition < 0:  # that of the key, which comes first
+                partition = client._internal_partition_service.get_partition_id(encoded[-1])
+        else:
+            encoded.append(argument)
     return _invocations(module)(
-        codec.encode_request(*map(_encoded, arguments)),
-        timeout=time.time() + (WAIT_S if waits else timeout),  # the client's clock
-        response_handler=decode,
+        codec.encode_request(*encoded),
+        partition_id=partition,
+        timeout=time.time() + timeout,  # on the clock of the client
+        response_handler=decode if operation != "get" else lambda m: data.to_object(decode(m)),
     )
-
-
-def _encoded(argument: Any) -> Any:
-    """An argument as the codecs take it."""
-    return UUID(argument.text) if isinstance(argument, Uid) else argument

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ....errors import Denied, Misconfigured, OutcomeUnknown, Unavailable
 from ..settings import Settings
 
-READS = ("group", "heartbeat", "ownership", "create_session", "close_session")
+READS = ("group", "heartbeat", "ownership", "create_session", "close_session", "put", "get")
 """Operations that take no lock and give none back: what of them has no answer harms nobody."""
 NO_CP = (
     "the CP Subsystem of this cluster is not enabled, and without it a FencedLock excludes nobody "
