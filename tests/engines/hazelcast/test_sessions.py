@@ -9,6 +9,7 @@ import pytest
 
 from fencelock import LeaseLost, aio
 from fencelock.engines.hazelcast import holds, sessions
+from fencelock.model import Request
 from tests.engines.hazelcast.raw import Raw
 from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import SOON, Lab, run
@@ -54,12 +55,14 @@ def test_a_session_that_is_closed_by_force_ends_its_leases(
         other = await waiter.result()
         assert other.fence > lease.fence
         assert await lease.lost.wait(SOON)
+        await lab.until(lambda: told, "its owner to be told")
         assert "session" in str(told[0])
         assert await lease.release() is False
         other.check()
         assert await other.release() is True
         again = await client.lock("seat", ttl=30).acquire()
         assert again.fence > other.fence
+        assert await again.release() is True
 
     run(flavor, scenario)
 
@@ -139,11 +142,10 @@ def test_closing_keeps_what_is_held(hazelcast: Hazelcast, raw: Raw) -> None:
     async def scenario() -> None:
         client = await aio.connect(hazelcast.fresh_url())
         engine = engine_of(client)
-        lock = client.lock("seat", ttl=30, renew=False)
-        lease = await lock.acquire()
+        grant = await engine.acquire(Request("seat", "somebody", 30.0))
         (hold,) = engine._holds.by_owner.values()
-        await engine.close()
-        assert raw.state(hold.key)["fence"] == lease.fence
+        await client.close()
+        assert raw.state(hold.key)["fence"] == grant.fence
         assert raw.ask("close_session", hold.session.id) is True
 
     asyncio.run(scenario())

@@ -58,6 +58,7 @@ class Sessions:
         self._settings = settings
         self._flights = SingleFlight(world)
         self._current: Session | None = None
+        self._is_safe = False
         self.by_id: dict[int, Session] = {}
 
     async def call(self, operation: str, *arguments: Any) -> Any:
@@ -70,10 +71,12 @@ class Sessions:
     async def group(self) -> Any:
         """The CP group that has the locks, which Hazelcast makes if need be."""
         wanted = self._settings.group
-        found = await self.call("group", OBJECT if wanted == GROUP else f"{OBJECT}@{wanted}")
-        if found.name.lower() != wanted.lower():
-            raise Misconfigured(NO_CP)  # it names the partition of the object then
-        return found
+        if not self._is_safe:
+            found = await self.call("group", OBJECT)
+            if found.name != GROUP:  # of an object by this name: there are no groups
+                raise Misconfigured(NO_CP)
+            self._is_safe = True
+        return await self.call("group", OBJECT if wanted == GROUP else f"{OBJECT}@{wanted}")
 
     async def fresh(self, ttl: float) -> Session:
         """Return a session on which a lease of this ttl lasts about as long."""

@@ -137,7 +137,11 @@ class ClientWire:
 
     def members(self) -> list[tuple[str, str]]:
         found = self._client.cluster_service.get_members()
-        return [(f"{one.address.host}:{one.address.port}", str(one.version)) for one in found]
+        releases = [(one.version.major, one.version.minor, one.version.patch) for one in found]
+        return [
+            (f"{one.address.host}:{one.address.port}", ".".join(map(str, release)))
+            for one, release in zip(found, releases, strict=True)
+        ]
 
 
 @cache
