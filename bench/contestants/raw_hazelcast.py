@@ -22,10 +22,10 @@ class RawHazelcast(OnHazelcast):
 
 class _Session(Session):
     def __init__(self, place: str) -> None:
-        import hazelcast
+        from hazelcast.client import HazelcastClient
 
         members, _, cluster = place.partition("/")
-        make: Any = hazelcast.HazelcastClient
+        make: Any = HazelcastClient
         self._client = make(cluster_name=cluster, cluster_members=members.split(","))
 
     def lock(self, name: str) -> Lock:

@@ -203,8 +203,12 @@ def new_invocation(
 ) -> Any:
     """Make a request for the client of one flavor."""
     codec = import_module(f"hazelcast.protocol.codec.{CODECS[operation]}")
-    decode = getattr(codec, "decode_response", lambda message: None)
+    decode: Callable[[Any], Any] = getattr(codec, "decode_response", _no_answer)
     data, partition = client._serialization_service, -1
+
+    def read(message: Any) -> Any:
+        return data.to_object(decode(message))
+
     encoded = list[Any]()
     for argument in arguments:
         if isinstance(argument, Uid):
@@ -219,5 +223,9 @@ def new_invocation(
         codec.encode_request(*encoded),
         partition_id=partition,
         timeout=time.time() + timeout,  # on the clock of the client
-        response_handler=decode if operation != "get" else lambda m: data.to_object(decode(m)),
+        response_handler=read if operation == "get" else decode,
     )
+
+
+def _no_answer(message: object) -> None:
+    """Read an answer that says nothing but that there is one."""
