@@ -1,4 +1,4 @@
-"""Three members, of which the leader is frozen, then killed, and then another: no majority is left.
+"""Three members, of which the leader is killed, and then another: no majority is left.
 
 One story for each flavor, since three Java machines take long to start. A CP member that was killed
 does not come back without CP persistence.
@@ -20,7 +20,7 @@ LONG = 120.0  # seconds: elections on a busy machine, and deadlines that have to
 def test_a_lease_outlives_its_leader_and_ends_by_its_own_clock_without_a_majority(
     flavor: str, cluster: HazelcastCluster
 ) -> None:
-    """H54: what is held and waited for outlasts a freeze and a kill; then nothing is granted."""
+    """H54: what is held and waited for outlasts a leader that is killed; then nothing is granted."""
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
@@ -29,13 +29,6 @@ def test_a_lease_outlives_its_leader_and_ends_by_its_own_clock_without_a_majorit
         first = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         waiter = lab.start(rival.lock("seat", ttl=60).acquire(timeout=LONG))
         await lab.until(lambda: waits(rival), "a waiter")
-
-        leader = cluster.leader()
-        leader.pause()
-        await until_renewed(lab, first)
-        leader.resume()
-        assert not told
-        assert not waiter.done()
 
         leader = cluster.leader()
         leader.kill()

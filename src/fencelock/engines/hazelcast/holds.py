@@ -210,7 +210,9 @@ class Holds:
         for hold in ended:
             if self.by_owner.get(hold.owner) is hold:
                 self.by_owner.pop(hold.owner, None)
-        self.on_gone({hold.owner for hold in ended if hold.fence and not hold.ending}, ENDED)
+        held = [hold for hold in ended if hold.fence and not hold.ending]
+        # Whose time is over was frozen, and is told so by its own clock.
+        self.on_gone({hold.owner for hold in held if hold.until > self._world.now()}, ENDED)
 
     async def _run(self) -> float:
         """Unlock what is past its end and renew what is used; return when to look again."""
