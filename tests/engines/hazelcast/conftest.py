@@ -28,6 +28,9 @@ def hazelcast() -> Hazelcast:
 def raw(hazelcast: Hazelcast) -> Iterator[Raw]:
     """Hazelcast's own client, at the shared members."""
     with Raw(hazelcast.ports) as raw:
+        warm = raw.lock("warm")  # the first session of a cluster takes seconds on a busy machine
+        warm.lock()
+        warm.unlock()
         yield raw
 
 

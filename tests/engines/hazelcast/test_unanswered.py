@@ -50,7 +50,7 @@ def test_a_grant_whose_answer_was_lost_is_found(
     monkeypatch.setattr(recipe, "LOOK_S", 0.2)
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(hazelcast.fresh_url(), request_timeout=3.0)
+        client = await lab.connect(hazelcast.fresh_url(), request_timeout=1.0)
         async with client.lock("first", ttl=30):
             pass
         lost = lose(client, "try_lock" if timeout == 0 else "lock")
@@ -70,7 +70,7 @@ def test_a_release_whose_answer_was_lost_is_confirmed(
     """H14: asked again by the same invocation uid, Hazelcast says that it was released."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(hazelcast.fresh_url(), request_timeout=3.0)
+        client = await lab.connect(hazelcast.fresh_url(), request_timeout=1.0)
         lease = await client.lock("seat", ttl=30).acquire()
         lost = lose(client, "unlock")
         assert await lease.release() is True
@@ -84,7 +84,7 @@ def test_a_heartbeat_whose_answer_was_lost_costs_nothing(flavor: str, hazelcast:
     """H15: the renewal is asked for again."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(hazelcast.fresh_url(), request_timeout=3.0)
+        client = await lab.connect(hazelcast.fresh_url(), request_timeout=1.0)
         lease = await client.lock("seat", ttl=30).acquire()
         lose(client, "heartbeat")
         await until_renewed(lab, lease)
@@ -117,7 +117,7 @@ def test_a_lock_request_that_comes_after_its_unlock_is_undone(
     """H09: an unlock may overtake it on the way through the members; it is looked for."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(hazelcast.fresh_url(), request_timeout=3.0)
+        client = await lab.connect(hazelcast.fresh_url(), request_timeout=1.0)
         async with client.lock("first", ttl=30):
             pass
         wire, held_back = engine_of(client)._wire, list[tuple[Any, ...]]()
