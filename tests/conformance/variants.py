@@ -16,6 +16,7 @@ from tests.servers.dynalite import Dynalite
 from tests.servers.dynamodb_local import DynamoDBLocal
 from tests.servers.etcd import brisk_etcd, brisk_etcd_35
 from tests.servers.firestore import Firestore
+from tests.servers.hazelcast import Hazelcast
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
 from tests.servers.pgbouncer import Pgbouncer
@@ -107,6 +108,7 @@ VARIANTS: dict[str, Where] = {
         {"prefix": f"conformance-{next(_number)}/"},
     ),
     "firestore": lambda folder: (shared(Firestore).fresh_url(), {}),
+    "hazelcast": lambda folder: (shared(Hazelcast).fresh_url(), {}),
     # All checks of a process share the nodes of a service: each uses names of its own.
     "http": lambda folder: (shared(service).url, {}),
     "http memory": lambda folder: (shared(service_memory).url, {}),
@@ -163,6 +165,7 @@ NOT_PROMISED = {
     "dynamodb": {"fifo", "push", "shared", "observe"},
     "spanner": {"fifo", "push", "shared", "observe"},
     "firestore": {"fifo", "shared", "observe"},
+    "hazelcast": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "http": {"store"},
     "http memory": {"durable", "portable", "store"},
     "http redis": {"store"},

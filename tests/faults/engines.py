@@ -26,6 +26,7 @@ from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
 from tests.servers.firestore import Firestore
+from tests.servers.hazelcast import brief_sessions
 from tests.servers.mariadb import mariadb
 from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
@@ -143,6 +144,8 @@ STORES: dict[str, Store] = {
             "waiters": "keeps no queue",
             "one_step": "reads before it commits, and is shown in tests/engines/spanner",
         },
+        left_out=frozenset({"test_signal_exceptions.py"}),
+        why_left_out="is not kept here yet: docs/engines/spanner.md says what happens",
     ),
     "etcd": Store(
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
@@ -156,6 +159,22 @@ STORES: dict[str, Store] = {
             "waiters": "keeps no queue",
             "fork_in_use": "rests on gRPC, which does not survive a fork in the midst of a call",
         },
+    ),
+    # A dead client keeps its place and its locks until its session ends: hence a short one.
+    "hazelcast": Store(
+        lambda folder: shared(brief_sessions).fresh_url(),
+        lacks={
+            "server": "is three members, of which the client chooses; tests/engines/hazelcast",
+            "order": "shows no order",
+            "waiters": "shows no queue",
+            "revoke": "takes no lock from its holder",
+            "scan": "lists no locks",
+            "long": "keeps all locks of a client for as long as its session",
+        },
+        dead_waiter_ttl=1.5,
+        dead_waiter_wait=20.0,
+        left_out=frozenset({"test_exhaustion.py", "test_signal_exceptions.py"}),
+        why_left_out="is not kept here yet: docs/engines/hazelcast.md says what happens",
     ),
     # A dead waiter is known by its poll, which ends with its connection.
     "http": Store(

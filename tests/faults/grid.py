@@ -32,6 +32,7 @@ ENGINES = (
     "spanner",
     "etcd",
     "firestore",
+    "hazelcast",
     "zookeeper",
     "http",
 )

@@ -2,16 +2,16 @@
 # Installs the servers that the tests start, from Debian packages, where they are not there already.
 #
 # As root or with a sudo that asks for no password; otherwise it says what to install and fails. The
-# packages' own services are kept from starting: the tests start their own. MySQL and Consul, which
-# Debian's stable releases do not have, are fetched into the user's cache; without one its tests are
-# skipped. So are the clients in Go and Java that the tests contend with.
+# packages' own services are kept from starting: the tests start their own. MySQL, Consul and
+# Hazelcast, which Debian's stable releases do not have, are fetched into the user's cache; without
+# one its tests are skipped. So are the clients in Go and Java that the tests contend with.
 set -eu
 
 "${PYTHON:-python3}" "$(dirname "$0")/mysql_program.py"
 "${PYTHON:-python3}" "$(dirname "$0")/npm_programs.py"
 (
     cd "$(dirname "$0")/../.."
-    for each in consul_program go_programs maven_programs; do
+    for each in consul_program hazelcast_program go_programs maven_programs; do
         "${PYTHON:-python3}" -m "tests.servers.$each"
     done
 )

@@ -57,6 +57,7 @@ RECIPES = [
     "consul/engine.py",
     "dynamodb/engine.py",
     "spanner/engine.py",
+    "hazelcast/engine.py",
     "etcd/engine.py",
     "firestore/engine.py",
     "http/engine.py",

@@ -34,6 +34,7 @@ TABLE: dict[str, str] = {
     "dynamodb": "fencelock.engines.dynamodb.engine:DynamoDBEngine",
     "spanner": "fencelock.engines.spanner.engine:SpannerEngine",
     "firestore": "fencelock.engines.firestore.engine:FirestoreEngine",
+    "hazelcast": "fencelock.engines.hazelcast.engine:HazelcastEngine",
     "http": "fencelock.engines.http.engine:HttpEngine",
     "https": "fencelock.engines.http.engine:HttpEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",

@@ -1,0 +1,1 @@
+"""Locks in the CP Subsystem of Hazelcast: its FencedLock."""

@@ -1,0 +1,272 @@
+"""Know what this client holds, waits for or may come to hold, and end what is past its ttl.
+
+Each attempt is an endpoint of its own for Hazelcast: the session, and a thread id that no other
+attempt on it has. An unlock by an endpoint gives back what it holds, and takes it out of the queue
+where it waits. It may overtake the lock request, which takes another way through the members: so
+what is taken back is taken back again once that request is answered. One that the client gave up on
+is looked for until no member can still have it.
+
+What keeps one lease of a session alive keeps all. So each has an end of its own here, and is
+unlocked if nobody has renewed it by then. A process that dies unlocks nothing: Hazelcast does when
+the session ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ...errors import FencelockError, OutcomeUnknown
+from ...model import Gone, Request
+from ...world import Signal, World, snapshot
+from ..timer import NEVER, RETRY_S, Timer
+from .sessions import Session, Sessions
+from .settings import Settings
+from .wire import Text, Uid, Wire
+from .wire.errors import NotOwner, SessionGone
+
+IDLE_S = 60.0  # a session that nobody uses is kept so long, so that the next acquire is quick
+LATE_S = 130.0  # a member gives an operation up after 60 s, and may have got it from another one
+LOOK_S = 2.0  # between two looks for what may come late
+NOTED_S = 0.05  # what is held for less needs no record of who holds it
+RECORDS = "fencelock.holders"  # the map of the cluster that has them
+RECORD_TTLS = 4  # for how many ttls a record stays that is not written again
+RECORD_MIN_S = 60.0
+TRIES = 3
+THREAD_MIN = 2**53  # above those of other clients, who count from one or take addresses
+ENDED = Gone("session", "its CP session has ended")
+
+
+class Hold:
+    """One attempt, from before it is sent until it certainly holds nothing."""
+
+    def __init__(self, request: Request, key: str, session: Session, thread: int) -> None:
+        self.owner, self.meta, self.ttl = request.owner, request.meta, request.ttl
+        self.key = key
+        self.session = session
+        self.thread = thread
+        self.uid = self.unlock_uid = Uid("")
+        """Of the lock request that was sent last, and of the unlock request to be sent."""
+        self.waits = False
+        """It is in the queue, or about to be."""
+        self.pending = False
+        """Its lock request has no answer yet."""
+        self.arrived: Signal | None = None
+        self.answer: Any = None
+        """The last one: a fence, zero, or an error."""
+        self.fence = 0
+        self.since_us = 0
+        self.until = NEVER
+        """When it is unlocked unless it is renewed."""
+        self.late_until = 0.0
+        """Until when a request may be carried out that had no answer, or was sent twice."""
+        self.doubted = False
+        self.record_at = NEVER
+        """When its record is to be written."""
+        self.expired = False
+        """Its end had come before it was given back."""
+        self.ending = False
+        """It is past its end, or given back, and being unlocked."""
+
+    @property
+    def endpoint(self) -> tuple[Any, str, int, int]:
+        return self.session.group, self.key, self.session.id, self.thread
+
+    def owns(self, state: dict[str, int]) -> bool:
+        """Whether Hazelcast says that the lock is held by this attempt."""
+        found = state["session_id"], state["thread_id"], state["fence"]
+        return found == (self.session.id, self.thread, self.fence)
+
+
+class Holds:
+    """What one client holds or may come to hold, by owner."""
+
+    def __init__(self, world: World, wire: Wire, sessions: Sessions, settings: Settings) -> None:
+        self._world = world
+        self._wire = wire
+        self._sessions = sessions
+        self._timeout = settings.request_timeout
+        self._mutex = world.mutex()
+        self._threads = int(world.random() * THREAD_MIN) + THREAD_MIN
+        self.by_owner: dict[str, Hold] = {}
+        self.signals: dict[str, Signal] = {}
+        """Of those who wait, by owner."""
+        self.timer = Timer(world, self._run, "fencelock-hazelcast")
+        self.on_gone: Callable[[Collection[str], Gone], None] = lambda owners, gone: None
+
+    def begin(self, request: Request, key: str, session: Session) -> Hold:
+        """Know of an attempt before it is sent."""
+        with self._mutex:
+            self._threads += 1
+            hold = Hold(request, key, session, self._threads)
+        hold.unlock_uid = Uid(self._world.owner())
+        self.by_owner[request.owner] = hold
+        self.timer.expect(session.alive_at + session.beat)
+        return hold
+
+    def send(self, hold: Hold, waits: bool) -> None:
+        """Send a lock request: one that waits in the queue, or one that does not."""
+        again = hold.pending or isinstance(hold.answer, OutcomeUnknown)
+        hold.doubted = hold.doubted or again
+        if not again or waits != hold.waits:
+            hold.uid = Uid(self._world.owner())  # else Hazelcast knows it, if it has seen it
+        hold.waits, hold.answer, hold.arrived = waits, None, self._world.signal()
+        hold.late_until = self._world.now() + LATE_S  # first: an exception may come at any moment
+        hold.pending, uid = True, hold.uid
+        arguments = (*hold.endpoint, hold.uid) if waits else (*hold.endpoint, hold.uid, 0)
+        asked_at = self._world.now()
+        self._wire.send(
+            "lock" if waits else "try_lock",
+            arguments,
+            lambda answer, resent: self._answered(hold, uid, asked_at, answer, resent),
+            waits,
+        )
+
+    def _answered(self, hold: Hold, uid: Uid, asked_at: float, answer: Any, resent: bool) -> None:
+        """Take an answer, in whichever thread it comes."""
+        now = self._world.now()
+        with self._mutex:
+            hold.pending = hold.pending and hold.uid != uid
+            if isinstance(answer, int) and answer > 0:
+                # Its end on the server is the session's, and ours: a wait costs it nothing.
+                since = now if hold.waits else asked_at
+                hold.fence, hold.since_us = answer, self._world.wall_us()
+                hold.until = now if hold.ending else since + hold.ttl
+                hold.record_at = now + NOTED_S
+            hold.doubted = hold.doubted or resent or isinstance(answer, OutcomeUnknown)
+            if not hold.pending:  # a copy of what was sent twice may still come
+                hold.late_until = now + LATE_S if hold.doubted else 0.0
+            hold.answer = answer
+        self.timer.expect(min(hold.until, hold.record_at))
+        if hold.arrived is not None:
+            hold.arrived.set()
+        if (signal := self.signals.get(hold.owner)) is not None:
+            signal.set()
+
+    async def arrival(self, hold: Hold, within: float) -> bool:
+        """Wait for the answer to a hold's lock request; whether it has come."""
+        if hold.pending and hold.arrived is not None:
+            await self._world.wait(hold.arrived, self._world.now() + within)
+        return not hold.pending
+
+    def extend(self, hold: Hold, asked_at: float, ttl: float) -> bool:
+        """Have a hold end a ttl after a moment; False if it is being unlocked already."""
+        with self._mutex:
+            if hold.ending or not hold.fence:
+                return False
+            hold.until = asked_at + ttl
+            if hold.ttl != ttl:
+                hold.ttl, hold.record_at = ttl, 0.0
+        self.timer.expect(hold.until)
+        return True
+
+    def is_due(self, hold: Hold) -> bool:
+        """Whether a hold is past its end: then nobody can extend it any more."""
+        with self._mutex:
+            due = hold.until <= self._world.now()
+            hold.expired = hold.expired or (due and not hold.ending)
+            hold.ending = hold.ending or due
+        return due
+
+    async def end(self, hold: Hold) -> bool:
+        """Unlock until no request of this attempt holds or waits; whether it held.
+
+        One that was not answered, not even by then, is looked for.
+        """
+        freed = False
+        with self._mutex:
+            hold.ending = True
+        for _ in range(TRIES):
+            hold.fence = 0
+            try:
+                await self._sessions.call("unlock", *hold.endpoint, hold.unlock_uid)
+                freed = True
+            except NotOwner:
+                pass
+            except SessionGone:
+                self.ended(hold.session)
+                return freed
+            hold.unlock_uid = Uid(self._world.owner())
+            await self.arrival(hold, self._timeout)
+            if not hold.fence:
+                break
+        self.over(hold)
+        return freed
+
+    def over(self, hold: Hold) -> None:
+        """Know no more of what is not held, unless a request may still be carried out."""
+        now = self._world.now()
+        if hold.late_until > now and not hold.session.ended:
+            hold.ending, hold.until = True, now + LOOK_S
+            self.timer.expect(hold.until)
+        elif self.by_owner.get(hold.owner) is hold:
+            self.by_owner.pop(hold.owner, None)
+
+    def ended(self, session: Session) -> None:
+        """Tell the owners whose session was found to be no more."""
+        self._sessions.end(session)
+        ended = [hold for _, hold in snapshot(self.by_owner) if hold.session is session]
+        for hold in ended:
+            if self.by_owner.get(hold.owner) is hold:
+                self.by_owner.pop(hold.owner, None)
+        held = [hold for hold in ended if hold.fence and not hold.ending]
+        # Whose time is over was frozen, and is told so by its own clock.
+        self.on_gone({hold.owner for hold in held if hold.until > self._world.now()}, ENDED)
+
+    async def _run(self) -> float:
+        """Unlock what is past its end and renew what is used; return when to look again."""
+        soonest = NEVER
+        for _, session in snapshot(self._sessions.by_id):
+            soonest = min(soonest, await self._maintain(session))
+        for _, hold in snapshot(self.by_owner):
+            if self.is_due(hold):
+                try:
+                    await self.end(hold)
+                except FencelockError:
+                    hold.until = max(hold.until, self._world.now() + LOOK_S)
+            elif hold.record_at <= self._world.now():
+                await self.record(hold)
+            if self.by_owner.get(hold.owner) is hold:
+                soonest = min(soonest, hold.until, hold.record_at)
+        return soonest
+
+    async def _maintain(self, session: Session) -> float:
+        """Renew a session in good time, or close it if nobody needs it."""
+        in_use = any(hold.session is session for _, hold in snapshot(self.by_owner))
+        if not in_use and self._sessions.is_spent(session, IDLE_S):
+            await self._sessions.close(session)
+            return NEVER
+        if self._world.now() >= session.alive_at + session.beat:
+            try:
+                await self._sessions.renew(session)
+            except SessionGone:
+                self.ended(session)
+                return NEVER
+            except FencelockError:
+                return self._world.now() + RETRY_S
+        return session.alive_at + session.beat
+
+    async def record(self, hold: Hold) -> None:
+        """Write down who holds, for people who ask: nothing is decided by it."""
+        hold.record_at = self._world.now() + hold.ttl * RECORD_TTLS / 2
+        about = {"ttl": hold.ttl, "since": hold.since_us, "meta": hold.meta}
+        lasts = max(hold.ttl * RECORD_TTLS, RECORD_MIN_S)
+        try:
+            key, value = record_key(hold.session.id, hold.thread), Text(json.dumps(about))
+            await self._sessions.call("put", RECORDS, key, value, 0, int(lasts * 1000))
+        except FencelockError:
+            pass
+
+    async def close(self) -> None:
+        """End the work in the background, and the sessions that hold nothing."""
+        await self.timer.close()
+        held = {hold.session for _, hold in snapshot(self.by_owner) if hold.fence}
+        for _, session in snapshot(self._sessions.by_id):
+            if session not in held:
+                await self._sessions.close(session)
+
+
+def record_key(session: int, thread: int) -> Text:
+    """The key of the record of an endpoint. Sessions of other CP groups have other threads."""
+    return Text(f"{session}/{thread}")

@@ -1,0 +1,231 @@
+"""Hazelcast's own client, in both flavors: its connections and messages, and not its recipes.
+
+The FencedLock of the client takes the calling thread, or task, for the owner, has one session that
+it renews by itself, and does not tell when that ends. So the messages of the lock and of its
+session are sent one by one, through the parts of the client that its FencedLock uses: the codecs of
+``hazelcast.protocol.codec`` and the ``InvocationService`` of a client. They were read in release
+5.7.0, and the extra ends before 6; ``tests/engines/hazelcast`` fails first where they change.
+
+The client repeats a request whose connection was lost, for as long as ``request_timeout``. It has
+the same invocation uid each time, so that Hazelcast carries it out once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from ....world import World
+from ..settings import Settings
+from .errors import told
+
+Done: TypeAlias = Callable[[Any, bool], None]
+"""Called once, from any thread, with an answer or an error of ours, and with whether the request
+was sent more than once: then a member may still have it."""
+
+CODECS = {
+    "group": "cp_group_create_cp_group_codec",
+    "create_session": "cp_session_create_session_codec",
+    "close_session": "cp_session_close_session_codec",
+    "heartbeat": "cp_session_heartbeat_session_codec",
+    "lock": "fenced_lock_lock_codec",
+    "try_lock": "fenced_lock_try_lock_codec",
+    "unlock": "fenced_lock_unlock_codec",
+    "ownership": "fenced_lock_get_lock_ownership_codec",
+    "put": "map_set_codec",
+    "get": "map_get_codec",
+}
+RETRY_PAUSE_S = 0.1
+HEARTBEAT_S = 1.0  # a member that does not answer is left after five of them
+SILENT_S = 5.0
+SPARE_S = 1.0  # for what a client does beside connecting
+WAIT_S = 3600.0 * 24 * 365  # for how long the client repeats a request that waits in a queue
+
+
+class Uid(NamedTuple):
+    """What tells one request of a lock from another: 128 bits, as hexadecimal text."""
+
+    text: str
+
+
+class Text(NamedTuple):
+    """A key or value of a map of the cluster."""
+
+    text: str
+
+
+class Wire(Protocol):
+    """Send requests: an answer, or an error of ours, comes for each."""
+
+    async def connect(self) -> None:
+        """Have a client that runs; Unavailable where no member can be reached."""
+        ...
+
+    def send(
+        self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
+    ) -> Callable[[], bool]:
+        """Send a request over the client that ``connect`` has made; return whether it left."""
+        ...
+
+    async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
+        """Send requests at once; for each its answer, or an error of ours, by the timeout."""
+        ...
+
+    def members(self) -> list[tuple[str, str]]:
+        """The members of the cluster: where each is, and its release."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def close_nowait(self) -> None: ...
+
+
+def wire_of(world: World, settings: Settings) -> Wire:
+    """Make the wire of a flavor."""
+    if world.flavor != "asyncio":
+        from .threads import ThreadsWire
+
+        return ThreadsWire(world, settings)
+    from .aio import AioWire
+
+    return AioWire(settings)
+
+
+class ClientWire:
+    """What both flavors do with their client, which is made by the first request."""
+
+    package: str
+    """The module of the flavor that has its ``HazelcastClient``."""
+    invocations: str
+    """The module that has its ``Invocation``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client: Any = None
+        self._closed = False
+
+    def _runs(self) -> bool:
+        """Whether there is a client that has not given up on the cluster."""
+        client = self._client
+        return not self._closed and client is not None and client.lifecycle_service.is_running()
+
+    def _new_client(self) -> Any:
+        return client_class(self.package)(**config(self._settings))
+
+    def send(
+        self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
+    ) -> Callable[[], bool]:
+        timeout = WAIT_S if waits else self._settings.request_timeout
+        invocation = new_invocation(self._client, self.invocations, operation, arguments, timeout)
+
+        def answered(future: Any) -> None:
+            try:
+                answer = future.result()
+            except BaseException as error:  # an asyncio future may have been cancelled
+                answer = told(error, operation, bool(invocation.sends))
+            done(answer, invocation.sends > 1)
+
+        invocation.future.add_done_callback(answered)
+        self._client._invocation_service.invoke(invocation)
+        return lambda: bool(invocation.sends)
+
+    def members(self) -> list[tuple[str, str]]:
+        found = self._client.cluster_service.get_members()
+        releases = [(one.version.major, one.version.minor, one.version.patch) for one in found]
+        return [
+            (f"{one.address.host}:{one.address.port}", ".".join(map(str, release)))
+            for one, release in zip(found, releases, strict=True)
+        ]
+
+
+@cache
+def client_class(module: str) -> Any:
+    """The client of a flavor, loaded by its first use: that takes a tenth of a second."""
+    with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return import_module(module).HazelcastClient
+
+
+def config(settings: Settings) -> dict[str, Any]:
+    """What either client is made with."""
+    logger = logging.getLogger("hazelcast")
+    if not logger.handlers:  # it would print to stderr where a program has not set up any
+        logger.addHandler(logging.NullHandler())
+    user, password = settings.login
+    made: dict[str, Any] = {
+        "cluster_name": settings.cluster,
+        "cluster_members": list(settings.members),
+        "creds_username": user,
+        "creds_password": password,
+        "smart_routing": settings.smart_routing,
+        "connection_timeout": settings.connect_timeout,
+        "cluster_connect_timeout": settings.connect_timeout,
+        "retry_initial_backoff": RETRY_PAUSE_S,
+        "retry_max_backoff": 1.0,
+        "heartbeat_interval": HEARTBEAT_S,
+        "heartbeat_timeout": SILENT_S,
+        "invocation_timeout": settings.request_timeout,
+        "invocation_retry_pause": RETRY_PAUSE_S,
+    }
+    if (files := settings.tls) is not None:
+        made |= {"ssl_enabled": True, "ssl_check_hostname": True}
+        made |= {"ssl_cafile": files.ca, "ssl_certfile": files.cert, "ssl_keyfile": files.key}
+    return {option: value for option, value in made.items() if value is not None}
+
+
+@cache
+def _invocations(module: str) -> Any:
+    """The invocation of one flavor's client, which here knows how often it was sent."""
+
+    class Invocation(import_module(module).Invocation):  # type: ignore[misc]
+        __slots__ = ("_connection", "sends")
+
+        @property
+        def sent_connection(self) -> Any:
+            return self._connection
+
+        @sent_connection.setter
+        def sent_connection(self, connection: Any) -> None:
+            self._connection = connection  # the client takes it back before it tries again
+            self.sends = getattr(self, "sends", 0) + (connection is not None)
+
+    return Invocation
+
+
+def new_invocation(
+    client: Any, module: str, operation: str, arguments: Sequence[Any], timeout: float
+) -> Any:
+    """Make a request for the client of one flavor."""
+    codec = import_module(f"hazelcast.protocol.codec.{CODECS[operation]}")
+    decode: Callable[[Any], Any] = getattr(codec, "decode_response", _no_answer)
+    data, partition = client._serialization_service, -1
+
+    def read(message: Any) -> Any:
+        return data.to_object(decode(message))
+
+    encoded = list[Any]()
+    for argument in arguments:
+        if isinstance(argument, Uid):
+            encoded.append(UUID(argument.text))
+        elif isinstance(argument, Text):
+            encoded.append(data.to_data(argument.text))
+            if partition < 0:  # that of the key, which comes first
+                partition = client._internal_partition_service.get_partition_id(encoded[-1])
+        else:
+            encoded.append(argument)
+    return _invocations(module)(
+        codec.encode_request(*encoded),
+        partition_id=partition,
+        timeout=time.time() + timeout,  # on the clock of the client
+        response_handler=read if operation == "get" else decode,
+    )
+
+
+def _no_answer(message: object) -> None:
+    """Read an answer that says nothing but that there is one."""
