@@ -144,8 +144,6 @@ STORES: dict[str, Store] = {
             "waiters": "keeps no queue",
             "one_step": "reads before it commits, and is shown in tests/engines/spanner",
         },
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out="is not kept here yet: docs/engines/spanner.md says what happens",
     ),
     "etcd": Store(
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",

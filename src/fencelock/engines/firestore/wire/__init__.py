@@ -12,11 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from queue import SimpleQueue
-from threading import Lock
 from typing import Any
 
 from ....errors import Unavailable
+from ....wires.caller_thread import CallerThread
 from ....wires.daemon_thread import start_daemon
 from ....world import World
 from ..documents import Document, Write
@@ -64,6 +63,10 @@ class _Request:
         except Exception as error:
             self.tell(error)
 
+    def cancel(self) -> None:
+        if self.call is not None:
+            self.call.cancel()
+
     def tell(self, answer: Any) -> None:
         self.answers.append(answer)
         for done in list(self.when_done):
@@ -76,8 +79,7 @@ class Wire:
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._requests = SimpleQueue[_Request | None]()
-        self._serving = Lock()  # held by the thread that begins calls
+        self._caller = CallerThread("fencelock-firestore")
         self._transport: Any = None
         self._broken: Any = None  # a transport over which a call had no answer
         self._stale: Any = None  # the one before, whose last calls may not have ended
@@ -167,9 +169,8 @@ class Wire:
         seconds = settings.request_timeout + SPARE_S
         if self._transport is None:
             seconds += CLIENT_S
-        self._requests.put(request)
         try:
-            self._serve()
+            self._submit(lambda: self._begin(request))
             done = await world.wait(signal, world.now() + seconds)
         finally:
             if not done:
@@ -178,7 +179,7 @@ class Wire:
                     still = [one for one in self._left if not one[1].answers]
                     self._left = [*still, (writes, request)]
                 else:
-                    self._requests.put(request)  # to be cancelled
+                    self._caller.submit(request.cancel)
         if not request.answers:
             if not request.is_begun:
                 raise Unavailable(f"{settings.shown} was not asked: no connection in time")
@@ -204,33 +205,13 @@ class Wire:
                     if not await self._world.wait(signal, until):
                         raise no_answer(self._settings, "in time", writes=True)
 
-    # The thread that begins calls
+    def _submit(self, work: Callable[[], None]) -> None:
+        try:
+            self._caller.submit(work)
+        except RuntimeError as error:
+            raise Unavailable(f"{self._settings.shown} was not asked: {error}") from error
 
-    def _serve(self) -> None:
-        """See that there is one; a second one ends at once."""
-        if not self._serving.locked():
-            try:
-                start_daemon(self._run, "fencelock-firestore")
-            except RuntimeError as error:
-                raise Unavailable(f"there is no thread for a request: {error}") from error
-
-    def _run(self) -> None:
-        if not self._serving.acquire(blocking=False):
-            return
-        while (request := self._requests.get()) is not None:
-            if request.is_begun:
-                if request.call is not None:
-                    request.call.cancel()
-                continue
-            try:
-                self._connect()
-            except Exception as error:  # the next request tries again
-                request.tell(error)
-            else:
-                self._begin(request)
-        for transport in self._transport, self._stale:
-            if transport is not None:
-                transport.close()
+    # In the thread that begins calls
 
     def _connect(self) -> None:
         """See that there is a transport over which the last call was not left without an answer.
@@ -247,6 +228,11 @@ class Wire:
             self._transport = self._new_transport()
 
     def _begin(self, request: _Request) -> None:
+        try:
+            self._connect()
+        except Exception as error:  # the next request tries again
+            request.tell(error)
+            return
         request.is_begun = True  # first: whoever leaves now must not be told that nothing was sent
         if request.is_left:
             request.tell(None)
@@ -281,4 +267,9 @@ class Wire:
     def close(self) -> None:
         """End the calls that are under way, and begin no more."""
         self._closed = True
-        self._requests.put(None)
+        self._caller.end(self._disconnect)
+
+    def _disconnect(self) -> None:
+        for transport in self._transport, self._stale:
+            if transport is not None:
+                transport.close()

@@ -4,8 +4,9 @@ Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted f
 like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
 once, with a deadline. What could not be sent is sent a moment later, and what changes nothing and
 was not answered is sent once more. The package blocks while it is loaded and finds credentials: a
-thread does that, once, at the first request. gRPC has a thread that completes requests; a caller
-waits for it under threads, and is woken by it in asyncio.
+thread does that, once, at the first request. Another one begins all requests, so that no exception
+of a signal handler reaches into gRPC, which has a thread that completes them: a caller waits for it
+under threads, and is woken by it in asyncio.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import Unavailable
+from ....wires.caller_thread import CallerThread
 from ....wires.daemon_thread import start_daemon
 from ....wires.single_flight import SingleFlight
 from ....world import World, sleep
@@ -30,6 +32,38 @@ SILENT_S = 0.3  # without any answer, after which a connection may be dead
 SPARE_S = 0.5  # gRPC ends a request by its deadline; this is for when it cannot
 
 
+class _Request:
+    """A request, and what came of it."""
+
+    def __init__(self, send: Callable[[], Any]) -> None:
+        self._send = send
+        self._future: Any = None
+        self.is_left = False  # nobody waits for it any more
+        self.answers = list[Any]()  # one answer, or an exception
+
+    def begin(self, wake: Callable[[object], None]) -> None:
+        """Send it, unless nobody waits for it any more."""
+        if self.is_left:
+            return
+        try:
+            self._future = self._send()
+            self._future.add_done_callback(lambda future: self._end(future.result, wake))
+        except Exception as error:
+            self.answers.append(error)
+            wake(None)
+
+    def _end(self, result: Callable[[], Any], wake: Callable[[object], None]) -> None:
+        try:
+            self.answers.append(result())
+        except BaseException as error:  # it may have been cancelled
+            self.answers.append(error)
+        wake(None)
+
+    def cancel(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+
+
 class Wire:
     """Make requests: return an answer, or raise an error of ours, Aborted or SessionMissing."""
 
@@ -38,6 +72,7 @@ class Wire:
         self._settings = settings
         self._stubs: Stubs | None = None
         self._loading = SingleFlight(world)
+        self._caller = CallerThread("fencelock-spanner-caller")
         self._closed = False
         self._answered_at = 0.0
         if world.flavor == "asyncio":
@@ -64,28 +99,36 @@ class Wire:
                 repeated = True
             await sleep(self._world, AGAIN_S)
 
-    async def _call(self, method: str, request: dict[str, Any]) -> Any:
+    async def _call(self, method: str, fields: dict[str, Any]) -> Any:
         stubs, world, database = self._stubs, self._world, self._settings.database
         left = min(self._settings.request_timeout, world.limit() - world.now())
         if self._closed or left <= 0 or stubs is None:
             why = "the client is closed" if self._closed else "no time is left"
             raise Unavailable(f"{database} was not asked: {why}")
-        try:
-            future = stubs.begin(method, request, left)
-        except ValueError as error:  # it was closed just now
-            raise Unavailable(f"{database} was not asked: {error}") from error
+        request = _Request(lambda: stubs.begin(method, fields, left))
         began = world.now()
+
+        def begin(wake: Callable[[object], None]) -> None:
+            self._caller.submit(lambda: request.begin(wake))
+
         try:
-            await self._wait(future.add_done_callback, left + SPARE_S)
+            await self._wait(begin, left + SPARE_S)
+        except RuntimeError as error:
+            raise Unavailable(f"{database} was not asked: {error}") from error
         finally:
-            answered = future.done()
-            future.cancel()
-            if not answered:
+            if not request.answers:
+                request.is_left = True
+                self._caller.submit(request.cancel)
                 self._suspect(stubs, began)
-        if not answered:
+        if not request.answers:
             raise no_answer(method, database, f"within {left:.1f} s")
+        answer = request.answers[0]
+        if isinstance(answer, ValueError):  # it was closed just now
+            raise Unavailable(f"{database} was not asked: {answer}") from answer
         try:
-            answer = stubs.read(method, future.result())
+            if isinstance(answer, BaseException):
+                raise answer
+            answer = stubs.read(method, answer)
         except Exception as error:
             if is_late(error):
                 self._suspect(stubs, began)
@@ -97,7 +140,7 @@ class Wire:
         """Connect anew where nothing was answered for a while: gRPC would wait for far longer."""
         if self._answered_at < began and self._world.now() - began >= SILENT_S and not self._closed:
             self._answered_at = self._world.now()  # once for all who wait
-            stubs.connect()
+            self._caller.submit(stubs.connect)
 
     async def _load(self) -> None:
         outcome = list[Any]()
@@ -133,4 +176,4 @@ class Wire:
     def close(self) -> None:
         self._closed = True
         if self._stubs is not None:
-            self._stubs.close()
+            self._caller.end(self._stubs.close)
