@@ -28,9 +28,10 @@ class CallerThread:
         if not self._running.locked():
             start_daemon(self._run, self._label)  # a second one ends at once
 
-    def end(self, last: Callable[[], object]) -> None:
+    def end(self, last: Callable[[], object] | None = None) -> None:
         """Run what was submitted, then this, and no more; nothing where the thread never began."""
-        self._submitted.put(last)
+        if last is not None:
+            self._submitted.put(last)
         self._submitted.put(None)
 
     def _run(self) -> None:

@@ -132,8 +132,11 @@ class ClientWire:
             done(answer, invocation.sends > 1)
 
         invocation.future.add_done_callback(answered)
-        self._client._invocation_service.invoke(invocation)
+        self._invoke(invocation)
         return lambda: bool(invocation.sends)
+
+    def _invoke(self, invocation: Any) -> None:
+        self._client._invocation_service.invoke(invocation)
 
     def members(self) -> list[tuple[str, str]]:
         found = self._client.cluster_service.get_members()

@@ -1,6 +1,7 @@
 """The wire for threads: Hazelcast's client, whose own threads read and reconnect.
 
-Making a client blocks, and ends by no deadline of ours: a thread does it for all who wait.
+Making a client blocks, and ends by no deadline of ours: a thread does it for all who wait. Another
+one sends all requests, so that no exception of a signal handler reaches into the client.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....errors import Unavailable
+from ....wires.caller_thread import CallerThread
 from ....wires.daemon_thread import start_daemon
 from ....wires.thread_flag import ThreadFlag
 from ....world import World
@@ -36,6 +38,21 @@ class ThreadsWire(ClientWire):
         self._world = world
         self._mutex = threading.Lock()
         self._connecting: _Connecting | None = None
+        self._caller = CallerThread("fencelock-hazelcast-caller")
+
+    def _invoke(self, invocation: Any) -> None:
+        client = self._client
+
+        def invoke() -> None:
+            try:
+                client._invocation_service.invoke(invocation)
+            except Exception as error:
+                invocation.future.set_exception(error)
+
+        try:
+            self._caller.submit(invoke)
+        except RuntimeError as error:
+            raise Unavailable(f"there is no thread to send a request: {error}") from error
 
     async def connect(self) -> None:
         if self._runs():
@@ -102,9 +119,11 @@ class ThreadsWire(ClientWire):
         if client is not None:
             start_daemon(shut_down, "fencelock-hazelcast")
             ended.wait(SPARE_S)
+        self._caller.end()
 
     def close_nowait(self) -> None:
         self._closed = True
+        self._caller.end()
         if self._client is not None:
             try:
                 start_daemon(self._client.shutdown, "fencelock-hazelcast")
