@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from fencelock.wires.caller_thread import CallerThread
 from fencelock.wires.thread_flag import ThreadFlag
@@ -12,9 +13,13 @@ LONG = 60.0
 
 def test_it_runs_what_is_submitted_in_order_and_in_one_thread() -> None:
     caller, ran, ended = CallerThread("caller"), list[tuple[int, str]](), ThreadFlag()
+
+    def run(number: int) -> None:
+        ran.append((number, threading.current_thread().name))
+
     for number in range(100):
-        caller.submit(lambda number=number: ran.append((number, threading.current_thread().name)))
-    caller.submit(lambda: ended.set())
+        caller.submit(partial(run, number))
+    caller.submit(ended.set)
     assert ended.wait(LONG)
     assert ran == [(number, "caller") for number in range(100)]
     caller.end()
