@@ -45,9 +45,13 @@ class _Request:
         """Send it, unless nobody waits for it any more."""
         if self.is_left:
             return
+
+        def ended(future: Any) -> None:
+            self._end(future.result, wake)
+
         try:
             self._future = self._send()
-            self._future.add_done_callback(lambda future: self._end(future.result, wake))
+            self._future.add_done_callback(ended)
         except Exception as error:
             self.answers.append(error)
             wake(None)
