@@ -149,15 +149,15 @@ def test_an_outage_longer_than_the_ttl_is_declared_before_the_lock_is_given_away
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, other = await lab.connect(url, faults), await lab.connect(url)
-        lease = await client.lock("seat", ttl=0.6, on_lost=told.append).acquire()
-        shown = await other.holders("seat")  # nobody, where the machine stood still for a ttl
-        given_away_at = clock.now() + (shown[0].remaining if shown else 0)
-        if fault == "outage":
+        if fault == "outage":  # from before the first renewal, which nobody could time
             faults.outage("renew")
         elif fault == "hang":
             faults.hang("renew")
         else:
             faults.lose_requests(1000, "renew")
+        lease = await client.lock("seat", ttl=0.6, on_lost=told.append).acquire()
+        shown = await other.holders("seat")  # nobody, where the machine stood still for a ttl
+        given_away_at = clock.now() + (shown[0].remaining if shown else 0)
         assert not lease or clock.now() + lease.remaining() < given_away_at
         taken = await other.lock("seat").acquire(timeout=10)
         assert lease.lost.is_set()
