@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -100,7 +101,8 @@ def test_a_lost_answer_is_an_unknown_outcome_under_asyncio(
 
 
 async def _cancelled(proxy: Proxy, database: int) -> None:
-    async with redis.asyncio.Redis(port=proxy.port, db=database, max_connections=1) as client:
+    options: dict[str, Any] = {"max_connections": 1, "socket_timeout": 60}  # past any stall
+    async with redis.asyncio.Redis(port=proxy.port, db=database, **options) as client:
         guard = AsyncRedisGuard(client)
         await guard.set("one", "1", 1, name=NAME)
         await guard.set("two", "2", 1, name=NAME)
