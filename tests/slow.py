@@ -9,9 +9,11 @@ from __future__ import annotations
 import pytest
 
 SLOW = {
+    "cli/test_elect.py": "terms that are lost, by processes",
     "cli/test_engines.py": "scripts over every engine, by processes",
     "cli/test_interrupting.py": "a signal at many moments of each verb",
     "cli/test_loss.py": "locks that are lost, each with the time until its program has ended",
+    "cli/test_shares.py": "readers, writers and slots of several engines, by processes",
     "cli/test_signals.py": "processes that are stopped in many ways",
     "cli/test_torture.py": "tortures from the command line",
     "conformance/test_versions.py": "servers of other versions, each with a part of the checks",
@@ -42,10 +44,13 @@ SLOW = {
     "engines/mysql/test_signals.py::"
     "test_a_signal_at_any_moment_of_the_pool_leaves_connections_for_others": "a hundred moments",
     "engines/postgresql/test_deadlines.py": "a server that hangs in the midst of each call",
+    "engines/postgresql/test_hand_over.py": "waiters that die or stand still when it is their turn",
     "engines/postgresql/test_interrupts.py": "storms of exceptions of signal handlers",
     "engines/postgresql/test_outages.py": "a server that is started again and again",
     "engines/redis/test_deadlines.py": "a server that hangs in the midst of each call",
     "engines/redis/test_interrupts.py": "storms of exceptions of signal handlers",
+    "engines/redis/test_surroundings.py": "green threads, forks and other programs around a client",
+    "engines/redlock/test_endings.py": "programs that end at once, many at a time",
     "engines/redlock/test_storm.py": "many faults at once",
     "engines/spanner/test_race.py": "a thousand turns of three processes",
     "engines/test_several.py::test_an_acquire_of_several_cancelled_at_any_await_leaves_nothing": (
@@ -59,6 +64,7 @@ SLOW = {
     "faults/redis/test_failover.py": "sentinels that vote",
     "faults/redis/test_hand_over.py": "frozen waiters, each with the time until it is passed over",
     "faults/test_clocks.py": "servers whose clock is stepped",
+    "faults/test_containers.py": "processes in namespaces of their own",
     "faults/test_deaths.py": "clients that are killed, each with the ttl that it leaves behind",
     "faults/test_exhaustion.py::"
     "test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more": "whole ttls of every engine",
@@ -66,6 +72,7 @@ SLOW = {
     "faults/test_faulty.py::"
     "test_a_call_that_is_held_up_for_longer_than_its_caller_waits_is_unknown": "seconds each",
     "faults/test_file.py::test_a_waiter_queues_again_when_its_file_is_gone": "ten seconds' wait",
+    "faults/test_first_open.py": "processes that make one file together",
     "faults/test_forks.py": "processes that fork, of every engine",
     "faults/test_hung_servers.py": "every engine and call, with a server that hangs",
     "faults/test_leases.py::test_a_dropped_client_renews_no_more": "whole ttls of every engine",
@@ -134,9 +141,11 @@ DOUBLED = {
     "https": "the checks of `http`, over TLS",
     "postgresql pgbouncer": "the checks of `postgresql push=no`, over a pooler",
     "postgresql push=no": "the checks of `postgresql`, where waiters look by themselves",
+    "postgresql mode=advisory bound=transaction": "the checks of `postgresql mode=advisory`",
     "redis+cluster": "the checks of Redis, on servers that share the keys",
     "redis+sentinel": "the checks of Redis, on a server that sentinels name",
     "rediss": "the checks of Redis, over TLS",
+    "sqlite push=no": "the checks of `sqlite`, where waiters look by themselves",
     "valkey": "the checks of Redis, on a server of the same code",
 }
 """Parameters whose tests are those of another, with or without a mode after them, and why. Not in
