@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.engines.consul import test_consul_lock
+from tests.engines.hazelcast import test_java_client
 from tests.languages.programs import ALL
+from tests.servers import hazelcast_program
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -52,16 +54,20 @@ PINNED = {
     "redsync": module_version("github.com/go-redsync/redsync/v4"),
     "Redisson": version_of("redisson", pom("languages", "java", "redisson")),
     "Curator": version_of("curator-recipes", pom("languages", "java", "curator")),
+    "Hazelcast's client": hazelcast_program.VERSION,
     "`consul lock`": "1.8.7",  # the one of Debian's bullseye
 }
-CONSUL_TURNS = 2 * (test_consul_lock.OURS + test_consul_lock.THEIRS)
+TURNS = {
+    "Hazelcast's client": 2 * (test_java_client.OURS + test_java_client.THEIRS),
+    "`consul lock`": 2 * (test_consul_lock.OURS + test_consul_lock.THEIRS),
+}
 
 
 @pytest.mark.parametrize("row", table("Tried with"), ids=lambda row: f"{row[0]} {row[4]}")
 def test_a_row_has_the_pinned_version_and_the_turns_of_its_test(row: list[str]) -> None:
     program, version, _, _, _, turns, _, where = row
     assert version == PINNED[program]
-    assert int(turns) == (CONSUL_TURNS if program == "`consul lock`" else ALL)
+    assert int(turns) == TURNS.get(program, ALL)
     assert (ROOT / where.strip("`")).is_file()
 
 
