@@ -142,6 +142,7 @@ STORES: dict[str, Store] = {
         lacks={
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
+            "fork_in_use": "rests on gRPC, which does not survive a fork in the midst of a call",
             "one_step": "reads before it commits, and is shown in tests/engines/spanner",
         },
     ),

@@ -88,7 +88,7 @@ def brief_sessions() -> Hazelcast:
 class HazelcastCluster(Group):
     """Three members, each a process of its own."""
 
-    def __init__(self, session_ttl: int = 60) -> None:
+    def __init__(self, session_ttl: int = 150) -> None:
         self.nodes = [Hazelcast(members=1, session_ttl=session_ttl) for _ in range(3)]
         self.servers = [*self.nodes]
         for node in self.nodes:

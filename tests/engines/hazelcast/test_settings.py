@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+from collections.abc import Iterator
+
 import pytest
 
 import fencelock
@@ -54,6 +58,40 @@ def test_nobody_who_answers_is_said(flavor: str) -> None:
             await (await lab.connect(url, connect_timeout=0.5)).lock("seat").try_acquire()
 
     run(flavor, scenario)
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_members_that_say_nothing_are_told(flavor: str, count: int) -> None:
+    with silent_members(count) as silent:
+
+        async def scenario(lab: Lab) -> None:
+            with pytest.raises(fencelock.Unavailable, match="no member of a Hazelcast cluster"):
+                url = f"hazelcast://{silent}/dev"
+                client = await lab.connect(url, connect_timeout=0.5, request_timeout=0.5)
+                await client.lock("seat").try_acquire()
+
+        run(flavor, scenario)
+
+
+def test_members_that_say_nothing_are_passed_over(flavor: str, hazelcast: Hazelcast) -> None:
+    """As frozen ones. The client tries members in any order, and waits for each for ever."""
+    with silent_members(3) as silent:
+        url = hazelcast.fresh_url().replace("hazelcast://", f"hazelcast://{silent},")
+
+        async def scenario(lab: Lab) -> None:
+            for number in range(4):
+                client = await lab.connect(url, connect_timeout=1.0, request_timeout=20.0)
+                assert await (await client.lock(f"seat-{number}").acquire()).release() is True
+
+        run(flavor, scenario)
+
+
+@contextlib.contextmanager
+def silent_members(count: int) -> Iterator[str]:
+    """Addresses where connections are accepted, and nothing is ever said."""
+    with contextlib.ExitStack() as stack:
+        each = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        yield ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in each)
 
 
 def test_a_cluster_without_a_cp_subsystem_is_refused(flavor: str) -> None:

@@ -45,6 +45,7 @@ RETRY_PAUSE_S = 0.1
 HEARTBEAT_S = 1.0  # a member that does not answer is left after five of them
 SILENT_S = 5.0
 SPARE_S = 1.0  # for what a client does beside connecting
+UNANSWERED = "the member has not answered"
 WAIT_S = 3600.0 * 24 * 365  # for how long the client repeats a request that waits in a queue
 
 
@@ -116,7 +117,11 @@ class ClientWire:
         return not self._closed and client is not None and client.lifecycle_service.is_running()
 
     def _new_client(self) -> Any:
-        return client_class(self.package)(**config(self._settings))
+        return client_class(self.package)(self._hang_up, **config(self._settings))
+
+    def _hang_up(self, connection: Any) -> None:
+        """Close a connection, called by the client's own thread or task."""
+        raise NotImplementedError
 
     def send(
         self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
@@ -149,10 +154,39 @@ class ClientWire:
 
 @cache
 def client_class(module: str) -> Any:
-    """The client of a flavor, loaded by its first use: that takes a tenth of a second."""
+    """The client of a flavor, loaded by its first use: that takes a tenth of a second.
+
+    It connects to one member after the other, and waits for ever for one that accepts a connection
+    and says nothing, as one does that is frozen. So that connection is closed in time.
+    """
     with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
         warnings.simplefilter("ignore", DeprecationWarning)
-        return import_module(module).HazelcastClient
+        own = import_module(module).HazelcastClient
+
+    class Client(own):  # type: ignore[misc]
+        def __init__(self, hang_up: Callable[[Any], None], **options: Any) -> None:
+            self._hang_up, self._answer_within = hang_up, options["connection_timeout"]
+            self.unanswered = set[Any]()
+            super().__init__(**options)
+
+        def _start(self) -> Any:
+            manager = self._connection_manager
+            authenticate = manager._authenticate
+
+            def begin(connection: Any) -> Any:
+                def look() -> None:
+                    self.unanswered.discard(connection)
+                    if connection.remote_uuid is None:  # which its answer tells
+                        self._hang_up(connection)
+
+                self.unanswered.add(connection)
+                self._reactor.add_timer(self._answer_within, look)
+                return authenticate(connection)
+
+            manager._authenticate = begin
+            return super()._start()
+
+    return Client
 
 
 def config(settings: Settings) -> dict[str, Any]:
@@ -167,7 +201,7 @@ def config(settings: Settings) -> dict[str, Any]:
         "creds_username": user,
         "creds_password": password,
         "smart_routing": settings.smart_routing,
-        "connection_timeout": settings.connect_timeout,
+        "connection_timeout": min(settings.connect_timeout, SILENT_S),
         "cluster_connect_timeout": settings.connect_timeout,
         "retry_initial_backoff": RETRY_PAUSE_S,
         "retry_max_backoff": 1.0,

@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import Unavailable
 from ....wires.single_flight_aio import AioSingleFlight
 from ..settings import Settings
-from . import SPARE_S, ClientWire
+from . import SPARE_S, UNANSWERED, ClientWire
 from .errors import no_answer, not_connected
 
 
@@ -23,6 +23,12 @@ class AioWire(ClientWire):
         self._loop = asyncio.get_running_loop()
         self._connecting = AioSingleFlight[None]("fencelock-hazelcast")
         self._closing: asyncio.Task[None] | None = None
+        self._hanging_up = set[asyncio.Task[None]]()
+
+    def _hang_up(self, connection: Any) -> None:
+        task = self._loop.create_task(connection.close_connection(UNANSWERED, None))
+        self._hanging_up.add(task)
+        task.add_done_callback(self._hanging_up.discard)
 
     async def connect(self) -> None:
         if self._runs():
@@ -42,13 +48,18 @@ class AioWire(ClientWire):
             try:
                 await asyncio.wait_for(made._start(), longest)
             except BaseException:
-                await made.shutdown()
+                await self._shut_down(made)
                 raise
         except Exception as error:
             raise not_connected(error, self._settings) from error
         self._client = made
         if self._closed:
-            await made.shutdown()
+            await self._shut_down(made)
+
+    async def _shut_down(self, client: Any) -> None:
+        await client.shutdown()
+        for connection in list(client.unanswered):  # which it does not know yet
+            await connection.close_connection(UNANSWERED, None)
 
     async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         await self.connect()
@@ -74,7 +85,7 @@ class AioWire(ClientWire):
         self._closed = True
         await self._connecting.join_all()
         if self._client is not None:
-            await self._client.shutdown()
+            await self._shut_down(self._client)
 
     def close_nowait(self) -> None:
         """Close in the background, if the loop still runs."""

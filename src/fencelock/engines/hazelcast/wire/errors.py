@@ -78,7 +78,7 @@ def not_connected(error: BaseException | None, settings: Settings) -> Exception:
     """The error of a client that reaches no member."""
     if type(error).__name__ in ("TypeError", "ValueError", "InvalidConfigurationError"):
         return Misconfigured(f"Hazelcast's client refuses its settings: {error}")
-    if isinstance(error, OSError):  # a file of TLS
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError):  # a file of TLS
         return Misconfigured(f"Hazelcast's client cannot use its settings: {error}")
     members = ", ".join(settings.members)
     return Unavailable(

@@ -16,7 +16,7 @@ from ....wires.daemon_thread import start_daemon
 from ....wires.thread_flag import ThreadFlag
 from ....world import World
 from ..settings import Settings
-from . import SPARE_S, ClientWire
+from . import SPARE_S, UNANSWERED, ClientWire
 from .errors import no_answer, not_connected
 
 
@@ -53,6 +53,9 @@ class ThreadsWire(ClientWire):
             self._caller.submit(invoke)
         except RuntimeError as error:
             raise Unavailable(f"there is no thread to send a request: {error}") from error
+
+    def _hang_up(self, connection: Any) -> None:
+        connection.close_connection(UNANSWERED, None)
 
     async def connect(self) -> None:
         if self._runs():
