@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.servers.group import Group
@@ -148,8 +148,9 @@ class ZooKeeper(Server):
 class Ensemble(Group):
     """Three servers that are one. Each reaches the others through proxies that a test may cut."""
 
-    def __init__(self, count: int = 3) -> None:
+    def __init__(self, count: int = 3, properties: Mapping[str, str] | None = None) -> None:
         numbers = range(1, count + 1)
+        given = {**ELECTION, **(properties or {})}
         quorum = {number: free_port() for number in numbers}
         election = {number: free_port() for number in numbers}
         self._lines: dict[tuple[int, int], list[Proxy]] = {}
@@ -163,7 +164,7 @@ class Ensemble(Group):
                     self._lines[number, other] = proxies
                     ports = [proxy.port for proxy in proxies]
                 peers.append(f"server.{other}=127.0.0.1:{ports[0]}:{ports[1]}:participant")
-            self.members.append(ZooKeeper(number=number, peers=peers, properties=ELECTION))
+            self.members.append(ZooKeeper(number=number, peers=peers, properties=given))
         self.servers = [*self.members]
         self._roots = itertools.count()
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from fencelock import lab
 from tests.sim.fault_profiles import FAULT_PROFILES
 from tests.sim.replay import main, play
 
@@ -61,3 +64,24 @@ def test_a_replay_prints_the_trace_and_the_verdict(capsys: pytest.CaptureFixture
     assert any(" gave " in line for line in lines)
     assert main(["calm", "1", "--defect", "give_a_fence_twice"]) == 1
     assert "was given after" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_plays_of_several_threads_do_not_meet() -> None:
+    """A lab that is played by threads of one program, as a server of it may: the same traces."""
+    documents = [lab.load("ghost-writer", fence=fence) for fence in ("guard", "no guard")]
+    digests = [lab.play(document).digest for document in documents]
+    others: list[tuple[str, str]] = []
+
+    def again() -> None:
+        for _ in range(60):
+            for document, digest in zip(documents, digests, strict=True):
+                if (played := lab.play(document).digest) != digest:
+                    others.append((played, digest))
+
+    threads = [threading.Thread(target=again) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert others == []
+    assert gc.isenabled()

@@ -46,7 +46,7 @@ class RealLine:
     """A socket."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), 30)
+        self._socket = socket.create_connection(("127.0.0.1", port), 120)
 
     def write(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -277,17 +277,18 @@ def _nobody(send: object) -> None:
     """The watchers are the test itself."""
 
 
+CONTAINERS_STAY = {"znode.container.checkIntervalMs": "3600000"}  # none is removed meanwhile
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[ZooKeeper]:
-    """No container is removed while a test runs."""
-    server = ZooKeeper(properties={"znode.container.checkIntervalMs": "3600000"})
-    with server:
+    with ZooKeeper(properties=CONTAINERS_STAY) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def standing() -> Iterator[Ensemble]:
-    with Ensemble() as running:
+    with Ensemble(properties=CONTAINERS_STAY) as running:
         yield running
 
 

@@ -8,6 +8,7 @@ where it is to be had. `FENCELOCK_SIM_LUA=lua51` takes the other; a test sees th
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha1
@@ -25,13 +26,23 @@ DIALECT = os.environ.get("FENCELOCK_SIM_LUA") or next(
 )
 _module: Any = import_module(f"lupa.{DIALECT}")  # its types know no bytes
 _lua: Any = _module.LuaRuntime(encoding=None, unpack_returned_tuples=True)
-listeners: list[Publish] = [lambda channel, message: 0]
-"""How the server that is being asked hands out what is published. One that held it in Lua would
-never be collected: what Lua and Python hold of each other, neither of them sees."""
+
+
+class _Asked(threading.local):
+    """The server that is being asked, by each thread: how it hands out what is published.
+
+    One that held it in Lua would never be collected: what Lua and Python hold of each other,
+    neither of them sees.
+    """
+
+    publish: Publish
+
+
+asked = _Asked()
 
 
 def _hand_out(channel: bytes, message: bytes | None) -> int:
-    return listeners[0](channel, message)
+    return asked.publish(channel, message)
 
 
 _source = (Path(__file__).parent / "model_redis.lua").read_bytes()

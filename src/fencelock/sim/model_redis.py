@@ -81,7 +81,7 @@ class ModelRedis:
             self._scripts[digest] = script
             if kind == b"SCRIPT":
                 return digest
-        lua.listeners[0] = self.publish
+        lua.asked.publish = self.publish
         try:
             reply = script(self._data, now_us, *words)
         except lua.LuaError as error:

@@ -16,7 +16,7 @@ import gc
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from threading import RLock
+from threading import Lock, RLock
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -35,14 +35,27 @@ WALL_S = 1_700_000_000  # what the wall clocks show when a simulation begins
 
 @contextmanager
 def no_collection() -> Generator[None]:
-    """Let nothing be finalized that an earlier run left behind: this one is on its own."""
-    was_on = gc.isenabled()
-    gc.disable()
+    """Let nothing be finalized that an earlier run left behind: this one is on its own.
+
+    Runs of several threads overlap: the last one to end turns collection on again.
+    """
+    with _mutex:
+        if not _running:
+            _was_on.append(gc.isenabled())
+        _running.append(True)
+        gc.disable()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        with _mutex:
+            _running.pop()
+            if not _running and _was_on.pop():
+                gc.enable()
+
+
+_mutex = Lock()
+_running = list[bool]()
+_was_on = list[bool]()
 
 
 class Simulation(Scheduler):

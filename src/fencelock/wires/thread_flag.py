@@ -2,11 +2,18 @@
 
 Not ``threading.Event``: an exception that a handler raises within it can leave its lock taken, or
 released twice, and then every thread that waits for it or sets it is stuck.
+
+Handlers run in the main thread, and a system may deliver a signal to another one: then Python does
+not wake the main thread. So that one wakes by itself every ``LOOK_S`` seconds.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+
+LOOK_S = 1.0
 
 
 class ThreadFlag:
@@ -38,6 +45,16 @@ class ThreadFlag:
         waiter.acquire()
         self._waiters.append(waiter)
         try:
-            return self._flag or waiter.acquire(timeout=-1 if seconds is None else seconds)
+            if self._flag:
+                return True
+            if threading.current_thread() is not threading.main_thread():
+                return waiter.acquire(timeout=-1 if seconds is None else seconds)
+            left = math.inf if seconds is None else seconds
+            while left > LOOK_S:
+                began = time.monotonic()
+                if waiter.acquire(timeout=LOOK_S):
+                    return True
+                left -= time.monotonic() - began
+            return waiter.acquire(timeout=max(left, 0.0))
         finally:
             self._waiters.remove(waiter)

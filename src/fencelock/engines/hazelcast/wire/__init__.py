@@ -161,13 +161,13 @@ def client_class(module: str) -> Any:
     """
     with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
         warnings.simplefilter("ignore", DeprecationWarning)
-        own = import_module(module).HazelcastClient
+        own: Any = import_module(module).HazelcastClient
 
     class Client(own):  # type: ignore[misc]
         def __init__(self, hang_up: Callable[[Any], None], **options: Any) -> None:
             self._hang_up, self._answer_within = hang_up, options["connection_timeout"]
             self.unanswered = set[Any]()
-            super().__init__(**options)
+            own.__init__(self, **options)
 
         def _start(self) -> Any:
             manager = self._connection_manager
@@ -184,7 +184,7 @@ def client_class(module: str) -> Any:
                 return authenticate(connection)
 
             manager._authenticate = begin
-            return super()._start()
+            return own._start(self)
 
     return Client
 
