@@ -139,7 +139,7 @@ VARIANTS: dict[str, Where] = {
     "redis+cluster": lambda folder: prefixed(shared(Cluster).url),
     "redlock": lambda folder: prefixed(shared(Nodes).url),
     # A session carries all leases of a client, so none lasts longer: the checks ask for a minute.
-    "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": 90.0}),
+    "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": 600.0}),
     "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
 }
 
@@ -191,5 +191,5 @@ NOT_PROMISED = {
     "postgresql mode=row": {"durable", "portable", "fifo", "revoke", *RECIPES},
     "redis+cluster": {"durable"},
     "redlock": {"durable", "fifo", "push", *RECIPES},
-    "zookeeper": {"portable", "claims"},
+    "zookeeper": {"claims"},
 }
