@@ -91,7 +91,7 @@ PLACES: dict[str, Place] = {
     "mysql": Place(_mysql, _sql("lease")),
     "etcd": Place(_etcd, lambda server: f"{server.url}?prefix=cli-{next(_number)}/"),
     "http": Place(_service, lambda server: f"{server.url}?prefix=cli-{next(_number)}:"),
-    "zookeeper": Place(_zookeeper, lambda server: server.fresh_url(), portable=False),
+    "zookeeper": Place(_zookeeper, lambda server: f"{server.fresh_url()}?session=1000"),
 }
 
 

@@ -124,7 +124,7 @@ def test_a_name_is_held_after_a_command_that_was_quick(
     program.run("revoke", "a", "--reason", "the test is over", "--yes")
 
 
-@pytest.mark.parametrize("engine", ["postgresql-advisory", "zookeeper"])
+@pytest.mark.parametrize("engine", ["postgresql-advisory"])
 def test_an_engine_that_frees_locks_with_their_process_refuses(
     engine: str, program: Program, tmp_path: Path
 ) -> None:

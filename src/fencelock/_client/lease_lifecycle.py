@@ -302,8 +302,8 @@ class LeaseLifecycle:
         if not self.engine.traits.portable:
             raise Unsupported(
                 f"a lease of {self.engine.address.public} ends with the process that acquired it "
-                "and cannot be handed over: use sqlite, redis, etcd, or postgresql and mysql with "
-                "mode=lease"
+                "and cannot be handed over: use sqlite, redis, etcd, zookeeper, or postgresql and "
+                "mysql with mode=lease"
             )
         if hold.count > 1:
             raise UsageError(

@@ -53,12 +53,14 @@ class ZooKeeperEngine(Engine):
         portable=True,
         shared=True,
         remembers=True,
+        advice="ask for less, or for a longer session (session=60, say), which the servers limit",
     )
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = options.connection(address)
         self._connection = connection = make_connection(world, self._settings)
+        self.traits = self.traits._replace(ttl_max=connection.ttl_max)  # until servers have a say
         recipe = str(address.options.get("recipe", "kazoo"))
         self._nodes: dict[str, Node] = {}  # by owner and kind
         self._folders = folders = Folders(
@@ -79,6 +81,7 @@ class ZooKeeperEngine(Engine):
 
     async def open(self) -> None:
         await self._connection.open()
+        self.traits = self.traits._replace(ttl_max=self._connection.ttl_max)
 
     async def close(self) -> None:
         await self._deletion.timer.close()
@@ -124,7 +127,7 @@ class ZooKeeperEngine(Engine):
 
     async def release(self, grant: Grant) -> bool:
         node = self._nodes.get(key_of(grant))
-        if node is not None and await self._deletion.leave(node):
+        if node is not None and node.fence == grant.fence and await self._deletion.leave(node):
             return True
         return await self._takeover.release(grant)  # another client may have it
 

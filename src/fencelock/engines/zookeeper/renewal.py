@@ -68,6 +68,8 @@ class Renewal:
         found: list[tuple[Grant, Node]] = []
         for grant in grants:
             own = node = self._nodes.get(key := key_of(grant))
+            if own is not None and own.fence != grant.fence:  # it waits for what its owner has
+                own = node = None
             is_over = own is not None and own.is_over(self._connection.session_id)
             if own is not None and own.child is None and own.moved and not is_over:
                 await self._folders.find(own)  # its new name was not answered
@@ -76,7 +78,7 @@ class Renewal:
             if node is not None:
                 found.append((grant, node))
                 continue
-            if own is not None and own.fence == grant.fence:
+            if own is not None:
                 self._nodes.pop(key, None)
             if is_over:
                 answers[key] = Gone("session", "its ZooKeeper session has expired")

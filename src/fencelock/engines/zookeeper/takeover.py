@@ -68,7 +68,7 @@ class TakeOver:
             node = self._node(grant, found)
             if await self._move(node, found):
                 return node
-        raise Unavailable(f"{grant.name!r} was taken over by others, again and again; try again")
+        raise self._too_fast(grant)
 
     async def release(self, grant: Grant) -> bool:
         """Delete the node of a grant, in whichever session it is; False when it has gone."""
@@ -79,24 +79,34 @@ class TakeOver:
             node.child = found.child
             if await self._deletion.delete(node):
                 return True
-        raise Unavailable(f"{grant.name!r} was taken over by others, again and again; try again")
+        raise self._too_fast(grant)
 
     async def _find(self, grant: Grant) -> Found | None:
-        """Read the node of a grant. The server first catches up with its leader."""
+        """Read the node of a grant. The server first catches up with its leader.
+
+        A node that was listed and is gone when it is read may have been moved: look again. In no
+        listing it is missing under both names.
+        """
         location = self._folders.location(grant)
         folder = location.leases or location.folder
         call = self._connection.call
-        _, listed = await call(messages.sync(folder), messages.get_children(folder))
-        children: list[str] = [] if isinstance(listed, Exception) else listed
-        alike = [child for child in children if child.startswith(paths.beginnings(grant.owner))]
-        replies = await call(*[messages.get_data(f"{folder}/{child}") for child in alike])
-        for child, reply in zip(alike, replies, strict=True):
-            if isinstance(reply, Exception):
-                continue
-            data, stat = reply
-            if read_fence(data, stat.czxid) == grant.fence:
-                return Found(folder, child, data, stat)
-        return None
+        for _ in range(TRIES):
+            _, listed = await call(messages.sync(folder), messages.get_children(folder))
+            children: list[str] = [] if isinstance(listed, Exception) else listed
+            alike = [child for child in children if child.startswith(paths.beginnings(grant.owner))]
+            replies = await call(*[messages.get_data(f"{folder}/{child}") for child in alike])
+            for child, reply in zip(alike, replies, strict=True):
+                if isinstance(reply, Exception):
+                    continue
+                data, stat = reply
+                if read_fence(data, stat.czxid) == grant.fence:
+                    return Found(folder, child, data, stat)
+            if not any(isinstance(reply, Exception) for reply in replies):
+                return None
+        raise self._too_fast(grant)
+
+    def _too_fast(self, grant: Grant) -> Unavailable:
+        return Unavailable(f"{grant.name!r} was taken over by others, again and again; try again")
 
     def _node(self, grant: Grant, found: Found) -> Node:
         """Return what we know of a node that we have not made, as one of ours."""
