@@ -248,9 +248,9 @@ def test_kazoo_waits_on_beside_a_take_over(flavor: str, server: ZooKeeper, kazoo
         await lab.until_queued(taker, NAME, 1)
         ours = lab.start(taker.lock(NAME, ttl=TTL, timeout=SOON).acquire())
         await lab.until_queued(taker, NAME, 2)
-        token = lease.hand_over()
-        for client in (taker, giver, taker):
-            taken = await client.take_over(token)
+        for client in (taker, giver):
+            lease = await client.take_over(lease.hand_over())
+        taken = await taker.take_over(lease.hand_over())
         probe = kazoo.Lock(folder(url, NAME), "probe")
         assert not probe.acquire(blocking=False)
         state = await taker._core.engine.inspect(NAME)
@@ -265,9 +265,7 @@ def test_kazoo_waits_on_beside_a_take_over(flavor: str, server: ZooKeeper, kazoo
     run(flavor, scenario)
 
 
-def test_curator_is_kept_out_beside_a_take_over(
-    flavor: str, server: ZooKeeper, kazoo: Any
-) -> None:
+def test_curator_is_kept_out_beside_a_take_over(flavor: str, server: ZooKeeper, kazoo: Any) -> None:
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:
@@ -355,6 +353,8 @@ def test_what_a_session_does_not_outlast_is_refused(flavor: str, server: ZooKeep
         async with client.lock(NAME, ttl=30, delay=5) as lease:
             assert lease.ttl == pytest.approx(10), "the delay is what is left of a session"
             await lease.renew()
+            assert lease.ttl == pytest.approx(10)
+            await lease.renew(ttl=60)
             assert lease.ttl == pytest.approx(10)
         lease = await client.lock(NAME, ttl=10, min_hold=15).acquire()
         assert await lease.release()

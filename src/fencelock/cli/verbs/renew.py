@@ -34,7 +34,9 @@ def main(options: argparse.Namespace) -> int:
         left, asked, ttl = lease.remaining(), ttl, lease.ttl
         hand_over(client, lease)
     if ttl < asked:
-        terminal.say(f"renewed {grant.name!r} for {brief(ttl)} only: its engine keeps no lease longer")
+        terminal.say(
+            f"renewed {grant.name!r} for {brief(ttl)} only: its engine keeps no lease longer"
+        )
     if options.json:
         facts = {"name": grant.name, "fence": grant.fence, "ttl_s": ttl}
         terminal.emit({**facts, "remaining_s": round(left, 6)})

@@ -68,9 +68,7 @@ class ZooKeeperEngine(Engine):
         )
         self._deletion = Deletion(world, connection, self._nodes, folders)
         self._takeover = TakeOver(world, connection, self._nodes, folders, self._deletion)
-        self._queue = Queue(
-            world, connection, self._nodes, folders, self._deletion, self._takeover
-        )
+        self._queue = Queue(world, connection, self._nodes, folders, self._deletion, self._takeover)
         self._shares = Shares(self._queue)
         self._inspection = Inspection(world, connection, folders)
         self._renewal = Renewal(

@@ -163,9 +163,22 @@ class Inspection:
         return json.loads(data or b"{}"), stat.version
 
     async def _contenders(self, name: str, *, with_waiters: bool = True) -> list[Contender]:
-        """Read who holds a name and who waits, in order, with their data."""
+        """Read who holds a name and who waits, in order, with their data.
+
+        A holder that was listed and is gone when it is read has left, and the next one holds, or
+        it has another name now: look again.
+        """
         found: list[Contender] = []
-        listed = [one for one in await self._listed(name) if with_waiters or not one[2]]
+        for _ in range(TRIES):
+            listed = [one for one in await self._listed(name) if with_waiters or not one[2]]
+            found = await self._read_all(listed)
+            there = {contender.path for contender in found}
+            if all(waits or path in there for path, _, waits in listed):
+                break
+        return found
+
+    async def _read_all(self, listed: list[tuple[str, Role, bool]]) -> list[Contender]:
+        found: list[Contender] = []
         for start in range(0, len(listed), BATCH_MAX):
             batch = listed[start : start + BATCH_MAX]
             replies = await self._connection.call(*[messages.get_data(path) for path, *_ in batch])
