@@ -143,5 +143,6 @@ class TakeOver:
         if failure_of(reply) is None:
             node.child = child
             return True
-        del self._nodes[node.key]
+        if self._nodes.get(node.key) is node:
+            del self._nodes[node.key]
         return False
