@@ -131,9 +131,6 @@ class TakeOver:
         session = node.session = self._connection.session_id
         node.keep()
         self._nodes[node.key] = node
-        if found.stat.session == session:  # an earlier request was not answered
-            node.child = found.child
-            return True
         child = paths.in_session(found.child, node.prefix, session)
         creation = messages.create_named(
             f"{node.folder}/{child}", node.data(node.ttl), self._folders.acl
