@@ -43,6 +43,7 @@ SYSTEM = "zookeeper"  # the server's own folder at the top of the tree
 _CONTENDER = re.compile(r"(?:__r?lock__|lock-|__READ__|__WRIT__)(-?\d{10})$")
 _CONTENDER_MAX = 20  # no match is longer: a long name is searched at its end only
 NUMBER_MAX = 2**31 - 1
+HASH_DIGITS = 32  # of an owner, at the beginning of its node
 CURATOR = "_c_"
 READ, WRITE = "__READ__", "__WRIT__"
 _READERS = (READ, "__rlock__")
@@ -95,7 +96,7 @@ def protected(owner: str, recipe: str) -> str:
     Whoever may list the nodes sees it, so it is a hash: the owner id itself is the right to
     release.
     """
-    guid = sha256(owner.encode()).hexdigest()[:32]
+    guid = sha256(owner.encode()).hexdigest()[:HASH_DIGITS]
     return _curator(guid) if recipe == "curator" else guid
 
 
