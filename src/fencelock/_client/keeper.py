@@ -290,8 +290,6 @@ class Keeper:
                     self.lose(hold, answer.loss, answer.reason)
             elif not hold.ended:
                 _, shortest = self._asked[hold]
-                if hold.rare is not None and hold.delay and answer.ttl < hold.ttl + hold.delay:
-                    shortest = min(shortest, answer.ttl - hold.delay)  # it was asked for more
                 if answer.ttl > shortest:
                     name, owner, fence, _, asked_at, _, share = answer
                     answer = granted(name, owner, fence, shortest, asked_at, share)
