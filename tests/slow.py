@@ -60,7 +60,11 @@ SLOW = {
     "engines/test_signals.py": "an exception at each of some hundred moments of a call",
     "engines/zookeeper/test_ensemble.py": "three servers, and what they do without a leader",
     "engines/zookeeper/test_overflow.py": "folders whose numbers are spent",
+    "engines/zookeeper/test_services.py": "nodes of the lock service, one of which is killed",
     "engines/zookeeper/test_settings.py::test_the_doctor_counts_the_members": "three servers",
+    "engines/zookeeper/test_takeover.py::test_a_move_that_was_not_answered_is_found_again": (
+        "a server that is silent for a while"
+    ),
     "faults/redis/test_failover.py": "sentinels that vote",
     "faults/redis/test_hand_over.py": "frozen waiters, each with the time until it is passed over",
     "faults/test_clocks.py": "servers whose clock is stepped",

@@ -234,6 +234,9 @@ class Traits(NamedTuple):
     remembers: bool = False
     """What was done is remembered after the process that did it is gone: once-per-schedule jobs,
     latches and barriers."""
+    ttl_max: float | None = None
+    """Seconds for which a grant lasts at most unless it is renewed, where that is limited: a longer
+    ttl is cut to it."""
 
 
 # On the hot path a named tuple is made as the plain one that it is, in half the time.

@@ -91,7 +91,7 @@ PLACES: dict[str, Place] = {
     "mysql": Place(_mysql, _sql("lease")),
     "etcd": Place(_etcd, lambda server: f"{server.url}?prefix=cli-{next(_number)}/"),
     "http": Place(_service, lambda server: f"{server.url}?prefix=cli-{next(_number)}:"),
-    "zookeeper": Place(_zookeeper, lambda server: server.fresh_url(), portable=False),
+    "zookeeper": Place(_zookeeper, lambda server: server.fresh_url()),
 }
 
 
@@ -99,6 +99,12 @@ def fresh(name: str, folder: Path) -> str:
     """The URL of an empty store."""
     place = PLACES[name]
     return place.url(folder if place.make is None else shared(place.make))
+
+
+def lasting(name: str, folder: Path) -> str:
+    """The URL of an empty store that keeps leases for ten minutes, though nobody renews them."""
+    url = fresh(name, folder)
+    return f"{url}?session=1000" if name == "zookeeper" else url
 
 
 @contextmanager

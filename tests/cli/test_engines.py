@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.engines import PLACES, fresh
+from tests.cli.engines import PLACES, fresh, lasting
 from tests.cli.program import Program
 from tests.servers.redis import Redis
 
@@ -23,7 +23,7 @@ BOUND = [name for name, place in PLACES.items() if not place.portable]
 def test_a_script_carries_its_lease_over_every_engine(
     engine: str, program: Program, tmp_path: Path
 ) -> None:
-    program.environment["FENCELOCK_URL"] = fresh(engine, tmp_path)
+    program.environment["FENCELOCK_URL"] = lasting(engine, tmp_path)
     facts = program.json("acquire", "a", "--ttl", "1m")
     lease = facts["lease"]
     shown = program.json("show", "a")

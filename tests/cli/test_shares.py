@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.engines import fresh
+from tests.cli.engines import fresh, lasting
 from tests.cli.program import Program, end, eventually, line
 
 # What each engine grants is judged by the conformance checks: here a file and a server will do.
@@ -111,11 +111,11 @@ def test_an_engine_without_shares_refuses(engine: str, program: Program, tmp_pat
         assert "no locks that several can hold" in ran.stderr
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "etcd"])
+@pytest.mark.parametrize("engine", ["sqlite", "etcd", "zookeeper"])
 def test_a_name_is_held_after_a_command_that_was_quick(
     engine: str, program: Program, tmp_path: Path
 ) -> None:
-    program.environment["FENCELOCK_URL"] = fresh(engine, tmp_path)
+    program.environment["FENCELOCK_URL"] = lasting(engine, tmp_path)
     ran = program.run("run", "a", "--hold-at-least", "10m", "--", "echo", "ran")
     assert (ran.returncode, ran.stdout) == (0, "ran\n")
     (holder,) = program.json("show", "a")["holders"]
@@ -124,7 +124,7 @@ def test_a_name_is_held_after_a_command_that_was_quick(
     program.run("revoke", "a", "--reason", "the test is over", "--yes")
 
 
-@pytest.mark.parametrize("engine", ["postgresql-advisory", "zookeeper"])
+@pytest.mark.parametrize("engine", ["postgresql-advisory"])
 def test_an_engine_that_frees_locks_with_their_process_refuses(
     engine: str, program: Program, tmp_path: Path
 ) -> None:
@@ -132,6 +132,26 @@ def test_an_engine_that_frees_locks_with_their_process_refuses(
     ran = program.run("run", "a", "--hold-at-least", "30s", "--", "echo", "ran")
     assert (ran.returncode, ran.stdout) == (78, "")
     assert "frees a lock when its holder exits" in ran.stderr
+
+
+def test_what_a_session_does_not_outlast_is_refused(program: Program, tmp_path: Path) -> None:
+    """Nobody renews it, so it would be over before the script that counts on it."""
+    program.environment["FENCELOCK_URL"] = fresh("zookeeper", tmp_path)
+    ran = program.run("run", "a", "--hold-at-least", "30s", "--", "echo", "ran")
+    assert (ran.returncode, ran.stdout) == (78, "")
+    assert "15 s at most, and min_hold=30 was given" in ran.stderr
+    assert "session=" in ran.stderr
+    ran = program.run("acquire", "a", "--ttl", "10m", "--shell")
+    assert (ran.returncode, ran.stdout) == (78, "(exit 78)\n")
+    assert "lasts 15s at most" in ran.stderr
+    assert "session=" in ran.stderr
+    assert program.json("show", "a")["holders"] == []
+    lease = program.json("acquire", "a", "--ttl", "10s")["lease"]
+    ran = program.run("renew", lease, "--ttl", "10m", "-v")
+    assert ran.returncode == 0
+    assert "for 15s only" in ran.stderr
+    assert "10m" not in ran.stderr
+    assert program.json("release", lease)["released"] is True
 
 
 def test_a_name_is_held_after_a_wrapper_that_was_killed(program: Program) -> None:

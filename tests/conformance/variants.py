@@ -58,6 +58,9 @@ def valkey() -> Valkey:
     return Valkey(persistence="everysec")
 
 
+SESSION_S = 600.0
+
+
 def sentinels() -> Sentinels:
     return Sentinels(persistence="everysec")
 
@@ -84,6 +87,10 @@ def service_postgresql() -> Service:
 
 def service_etcd() -> Service:
     return Service(shared(brisk_etcd).url)
+
+
+def service_zookeeper() -> Service:
+    return Service(f"{shared(ZooKeeper).fresh_url()}?session={SESSION_S:g}")
 
 
 def replicas() -> Services:
@@ -115,6 +122,7 @@ VARIANTS: dict[str, Where] = {
     "http redis": lambda folder: (shared(service_redis).url, {}),
     "http postgresql": lambda folder: (shared(service_postgresql).url, {}),
     "http etcd": lambda folder: (shared(service_etcd).url, {}),
+    "http zookeeper": lambda folder: (shared(service_zookeeper).url, {}),
     "http replicas": lambda folder: (shared(replicas).url, {}),
     "https": lambda folder: (
         shared(service_tls).url,
@@ -138,8 +146,8 @@ VARIANTS: dict[str, Where] = {
     "redis+sentinel": lambda folder: prefixed(shared(sentinels).url),
     "redis+cluster": lambda folder: prefixed(shared(Cluster).url),
     "redlock": lambda folder: prefixed(shared(Nodes).url),
-    # A session carries all leases of a client, so none lasts longer: the checks ask for a minute.
-    "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": 90.0}),
+    # A session carries all leases of a client, so none lasts longer: the checks ask for minutes.
+    "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": SESSION_S}),
     "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
 }
 
@@ -175,6 +183,7 @@ NOT_PROMISED = {
     "sqlite push=no": {"observe"},
     "etcd": {"claims"},
     "http etcd": {"claims", "store"},
+    "http zookeeper": {"claims", "store"},
     "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "mysql mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "postgresql": set(),
@@ -191,5 +200,5 @@ NOT_PROMISED = {
     "postgresql mode=row": {"durable", "portable", "fifo", "revoke", *RECIPES},
     "redis+cluster": {"durable"},
     "redlock": {"durable", "fifo", "push", *RECIPES},
-    "zookeeper": {"portable", "claims"},
+    "zookeeper": {"claims"},
 }

@@ -239,8 +239,8 @@ class _Task(Generic[T]):
 
 
 _AWAITED = {
-    "acquire", "close", "holders", "inspect", "release", "renew", "revoke", "scan", "try_acquire",
-    "wait",
+    "acquire", "close", "holders", "inspect", "release", "renew", "revoke", "scan", "take_over",
+    "try_acquire", "wait", "downgrade",
 }  # fmt: skip
 _MAKERS = {"lock", "locks", "semaphore", "rwlock", "read", "write"}
 

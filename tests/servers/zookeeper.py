@@ -92,7 +92,7 @@ class ZooKeeper(Server):
             "initLimit": "50",
             "syncLimit": "20",
             "minSessionTimeout": "400",
-            "maxSessionTimeout": "120000",
+            "maxSessionTimeout": "1200000",
             "maxClientCnxns": "0",
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",

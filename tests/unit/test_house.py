@@ -54,6 +54,7 @@ RECIPES = [
     "zookeeper/engine.py",
     "zookeeper/queue.py",
     "zookeeper/shares.py",
+    "zookeeper/takeover.py",
     "consul/engine.py",
     "dynamodb/engine.py",
     "spanner/engine.py",

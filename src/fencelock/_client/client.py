@@ -341,7 +341,12 @@ class Core(Generic[L]):
             hold.reader = weakref.ref(self.world.who())
 
     async def _believed(self, request: Request, grant: Grant, ttl: float, limit: float) -> Grant:
-        """The grant as its holder may believe in it, where the engine keeps it for longer."""
+        """The grant as its holder may believe in it, where the engine keeps it for longer.
+
+        Where it does not keep it for as long as asked, the delay is spared and the ttl is not.
+        """
+        if grant.ttl < request.ttl:
+            ttl = min(ttl, grant.ttl - (request.ttl - ttl))
         grant = granted(grant.name, grant.owner, grant.fence, ttl, grant.asked_at, grant.share)
         if grant.valid_until <= self.world.now():
             await self.undo(request, None, limit)

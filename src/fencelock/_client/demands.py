@@ -17,7 +17,7 @@ def check(engine: Engine, traits: Traits, spec: LockSpec) -> None:
             "use sqlite, redis, etcd, zookeeper, or postgresql and mysql with mode=lease"
         )
     if spec.linger is not None:
-        _check_linger(engine, traits, spec.linger)
+        _check_linger(engine, traits, spec.linger, spec.ttl)
     if spec.key is not None and not engine.takes_keys:
         raise Unsupported(
             f"{url} locks by name only, and key={spec.key} was given: leave it out, or use "
@@ -30,16 +30,37 @@ def check(engine: Engine, traits: Traits, spec: LockSpec) -> None:
         )
 
 
-def _check_linger(engine: Engine, traits: Traits, linger: Linger) -> None:
+def _check_linger(engine: Engine, traits: Traits, linger: Linger, ttl: float) -> None:
     """Refuse to keep a lock after its holder is gone where it ends with the holder."""
     url = engine.address.public
     if linger.min_hold and not (traits.portable or traits.scope == "process"):
         raise Unsupported(
             f"{url} frees a lock when its holder exits, and min_hold was given: use sqlite, "
-            "redis, etcd, or postgresql and mysql with mode=lease"
+            "redis, etcd, zookeeper, or postgresql and mysql with mode=lease"
         )
     if linger.delay and engine.session_bound:
         raise Unsupported(
             f"{url} frees a lock when its holder's connection ends, and delay was given: use "
             "mode=lease, or another engine"
+        )
+    _check_longest(url, traits, linger, ttl)
+
+
+def _check_longest(url: str, traits: Traits, linger: Linger, ttl: float) -> None:
+    """Refuse to keep a lock for longer than the engine keeps what nobody renews.
+
+    Beside a delay a lease has its ttl, or half of that time: what is left would be too short.
+    """
+    longest = traits.ttl_max
+    if longest is None:
+        return
+    option = ""
+    if linger.min_hold > longest:
+        option = f"min_hold={linger.min_hold:g}"
+    elif linger.delay and linger.delay + min(ttl, longest / 2) > longest:
+        option = f"delay={linger.delay:g}"
+    if option:
+        raise Unsupported(
+            f"{url} keeps a lock that nobody renews for {longest:g} s at most, and {option} was "
+            f"given: {traits.advice or 'ask for less'}"
         )

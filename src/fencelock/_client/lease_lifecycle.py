@@ -26,6 +26,7 @@ from .lock_options import READ
 from .loss_notify import warn_unreleased
 from .pending import Pending
 from .release import free, free_again, free_all, give_back, release_later, settle
+from .validation import TTL_MIN_S
 
 PRESUMED = "a request had no answer, and asked again the lock was gone: released, or revoked before"
 
@@ -213,6 +214,8 @@ class LeaseLifecycle:
         self.check(hold)
         if ttl is not None:
             hold.ttl = ttl
+        if (longest := self.engine.traits.ttl_max) is not None:  # more would be cut
+            hold.ttl = min(hold.ttl, max(longest - hold.delay, TTL_MIN_S))
         with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
             await self.keeper.renew_now(hold)
         self.check(hold)
@@ -302,8 +305,8 @@ class LeaseLifecycle:
         if not self.engine.traits.portable:
             raise Unsupported(
                 f"a lease of {self.engine.address.public} ends with the process that acquired it "
-                "and cannot be handed over: use sqlite, redis, etcd, or postgresql and mysql with "
-                "mode=lease"
+                "and cannot be handed over: use sqlite, redis, etcd, zookeeper, or postgresql and "
+                "mysql with mode=lease"
             )
         if hold.count > 1:
             raise UsageError(

@@ -69,13 +69,19 @@ def check_excludes(client: Client, options: argparse.Namespace) -> None:
         )
 
 
-def check_portable(client: Client, what: str) -> None:
-    """Refuse a lease that would end together with this process."""
+def check_portable(client: Client, what: str, ttl: float) -> None:
+    """Refuse a lease that would end together with this process, or before its ttl."""
     if not client.traits.portable:
         raise Misconfigured(
             f"a lease of {client.url} ends with the process that acquired it, and {what} ends at "
             "once: use fencelock run or hold, or an engine whose leases outlive a process, such as "
-            "sqlite, redis, etcd, or postgresql and mysql with mode=lease"
+            "sqlite, redis, etcd, zookeeper, or postgresql and mysql with mode=lease"
+        )
+    longest = client.traits.ttl_max
+    if longest is not None and ttl > longest:
+        raise Misconfigured(
+            f"a lease of {client.url} that nobody renews lasts {brief(longest)} at most, and "
+            f"{what} was asked for {brief(ttl)} (--ttl): {client.traits.advice or 'ask for less'}"
         )
 
 

@@ -129,7 +129,7 @@ async def _serve(
                 raise Misconfigured(
                     f"--workers {settings.workers} needs an engine whose grants outlive a process, "
                     f"and those of {address.public} do not: leave --workers out, or use sqlite, "
-                    "redis, etcd, postgresql or mysql with mode=lease"
+                    "redis, etcd, zookeeper, postgresql or mysql with mode=lease"
                 )
             _log.warning("locks of %s that are held end with this process", address.public)
         service = Service(node, Tickets(node), noted.events)

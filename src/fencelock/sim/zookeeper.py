@@ -57,7 +57,7 @@ class ZooKeeperBackend(Backend):
         path, nodes = self._folder, member.tree.nodes
         folder = nodes.get(path)
         found = [] if folder is None else paths.contenders(folder.children)
-        return [(child[:-10], nodes[f"{path}/{child}"].session) for child in found]
+        return [(child[: paths.HASH_DIGITS], nodes[f"{path}/{child}"].session) for child in found]
 
     def _order(self, member: Member) -> list[str]:
         return [owner for owner, _ in self.contenders(member)]
@@ -78,7 +78,7 @@ class ZooKeeperBackend(Backend):
         """Owners from whom the lock was taken, as one member has them."""
         node = member.tree.nodes.get(f"{ROOT}/{paths.REVOKED}")
         reasons: dict[str, str] = json.loads(node.data) if node is not None and node.data else {}
-        return [child[:-10] for child in reasons]
+        return [child[: paths.HASH_DIGITS] for child in reasons]
 
     def _furthest(self) -> Member:
         members: list[Member] = self.hosts

@@ -72,7 +72,7 @@ def test_the_server_decides_how_long_a_session_is(flavor: str, own_server: ZooKe
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(own_server.fresh_url(), session=3000)
         async with client.lock("seat", ttl=3000) as lease:
-            assert lease.ttl == pytest.approx(0.75 * 120)
+            assert lease.ttl == pytest.approx(0.75 * 1200)
 
     run(flavor, scenario)
 

@@ -47,8 +47,9 @@ def main(options: argparse.Namespace) -> int:
     try:
         with Signals() as signals, reach(options, signals) as client:
             check_excludes(client, options)
-            check_portable(client, "fencelock acquire")
+            check_portable(client, "fencelock acquire", request.ttl)
             lease = obtain(client, request, signals, renew=False)
+            check_portable(client, "fencelock acquire", request.ttl)  # now it is known for certain
             _print(options, client, grant_of(lease))  # if nobody reads it, closing releases it
             hand_over(client, lease)
     except NotAcquired as error:

@@ -31,8 +31,12 @@ def main(options: argparse.Namespace) -> int:
     with connected(options) as client:
         lease = take_over(client, grant._replace(ttl=ttl))
         lease.renew()
-        left = lease.remaining()
+        left, asked, ttl = lease.remaining(), ttl, lease.ttl
         hand_over(client, lease)
+    if ttl < asked:
+        terminal.say(
+            f"renewed {grant.name!r} for {brief(ttl)} only: its engine keeps no lease longer"
+        )
     if options.json:
         facts = {"name": grant.name, "fence": grant.fence, "ttl_s": ttl}
         terminal.emit({**facts, "remaining_s": round(left, 6)})

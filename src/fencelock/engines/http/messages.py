@@ -194,6 +194,10 @@ class About(NamedTuple):
     """What this identity may do, whatever the name."""
 
 
+def _longest(found: object) -> float | None:
+    return float(found) if isinstance(found, int | float) and found > 0 else None
+
+
 def read_about(answer: dict[str, Any]) -> About:
     """What a service says of itself."""
     found = answer["traits"]
@@ -205,6 +209,7 @@ def read_about(answer: dict[str, Any]) -> About:
         **{flag: found.get(flag) is True for flag in flags},
         remembers=found.get("remembers") is True,
         advice=str(found.get("advice", "")),
+        ttl_max=_longest(found.get("ttl_max")),
     )
     return About(
         str(answer["engine"]),

@@ -7,6 +7,8 @@
   majority has taken part in that, while a read may come from a member that has lost the others.
 * A lease whose ttl is shorter than the session is ended by its own client (``deletion.py``), and by
   the ensemble when the client is dead.
+* A lease may outlive its client, for as long as the session does without it. Whoever knows the
+  owner then takes it over: ``takeover.py`` moves the node into its own session.
 * ``shares.py`` has the recipes of names with several holders, above the same queue.
 """
 
@@ -29,6 +31,7 @@ from .observers import Observers
 from .queue import Queue, Turn
 from .renewal import Renewal
 from .shares import Shares
+from .takeover import TakeOver
 from .wire import make_connection
 
 
@@ -47,29 +50,36 @@ class ZooKeeperEngine(Engine):
         fifo=True,
         push=True,
         durable=True,
+        portable=True,
         shared=True,
         remembers=True,
+        advice="ask for less, or for a longer session (session=60, say), which the servers limit",
     )
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = options.connection(address)
         self._connection = connection = make_connection(world, self._settings)
+        self.traits = self.traits._replace(ttl_max=connection.ttl_max)  # until servers have a say
         recipe = str(address.options.get("recipe", "kazoo"))
         self._nodes: dict[str, Node] = {}  # by owner and kind
         self._folders = folders = Folders(
             connection, options.root(address), options.acl(address), recipe
         )
         self._deletion = Deletion(world, connection, self._nodes, folders)
-        self._queue = Queue(world, connection, self._nodes, folders, self._deletion)
+        self._takeover = TakeOver(world, connection, self._nodes, folders, self._deletion)
+        self._queue = Queue(world, connection, self._nodes, folders, self._deletion, self._takeover)
         self._shares = Shares(self._queue)
         self._inspection = Inspection(world, connection, folders)
-        self._renewal = Renewal(world, connection, self._nodes, folders, self._inspection)
+        self._renewal = Renewal(
+            world, connection, self._nodes, folders, self._inspection, self._takeover
+        )
         self._memos = Memos(world, connection, folders)
         self._observers = Observers(world, connection, folders)
 
     async def open(self) -> None:
         await self._connection.open()
+        self.traits = self.traits._replace(ttl_max=self._connection.ttl_max)
 
     async def close(self) -> None:
         await self._deletion.timer.close()
@@ -115,13 +125,9 @@ class ZooKeeperEngine(Engine):
 
     async def release(self, grant: Grant) -> bool:
         node = self._nodes.get(key_of(grant))
-        if node is None:  # another client's, or one whose lease has run out
-            node = self._queue.new_node(
-                Request(grant.name, grant.owner, grant.ttl, share=grant.share)
-            )
-            await self._folders.find(node, any_session=True)
-            return node.child is not None and await self._deletion.delete(node)
-        return await self._deletion.leave(node)
+        if node is not None and node.fence == grant.fence and await self._deletion.leave(node):
+            return True
+        return await self._takeover.release(grant)  # another client may have it
 
     async def withdraw(self, request: Request) -> None:
         if (node := self._nodes.get(key_of(request))) is not None:

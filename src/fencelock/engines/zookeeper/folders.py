@@ -131,12 +131,11 @@ class Folders:
             return messages.create_container(path, self.acl)
         return messages.create_persistent(path, self.acl)
 
-    async def find(self, node: Node, *, any_session: bool = False) -> list[str]:
+    async def find(self, node: Node) -> list[str]:
         """Find a node whose creation was not answered, and list the children of its folder.
 
         The server first catches up with its leader: the creation may have been made through
-        another. What an earlier session of ours has left behind is not it; ``any_session`` takes
-        that as well.
+        another. What an earlier session of ours has left behind is not it.
         """
         folder, call = node.folder, self._connection.call
         _, *replies = await call(messages.sync(folder), *node.listing_requests())
@@ -149,7 +148,7 @@ class Folders:
         alike = [(parent, child) for parent, child in everywhere if child.startswith(node.prefix)]
         stats = await call(*[messages.exists(f"{parent}/{child}") for parent, child in alike])
         for (parent, child), stat in zip(alike, stats, strict=True):
-            if stat and (any_session or stat.session == self._connection.session_id):
+            if stat and stat.session == self._connection.session_id:
                 node.folder, node.child, node.session = parent, child, stat.session
                 node.fence = node.fence or stat.czxid
         return children

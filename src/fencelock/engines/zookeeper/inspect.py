@@ -14,11 +14,12 @@ from ...model import Gone, Grant, Holding, Role, State, Waiting
 from ...world import World
 from . import paths
 from .folders import Folders
-from .node import Node, read_data, read_fence
+from .node import read_data, read_fence, read_since
 from .wire import Connection, messages
 from .wire.messages import Stat
 
 REVOKED_BYTES_MAX = 100_000  # the last revocations, so that their node never grows
+KEY_MAX = 100  # of a contender's name in them: all of ours are shorter
 TRIES = 10
 BATCH_MAX = 200
 
@@ -49,7 +50,7 @@ class Inspection:
         contenders = await self._contenders(name)
         holders = [self._holding(name, x) for x in contenders if not x.waits]
         waiters = [
-            Waiting(self._age(x.stat), self._read(x.data)[1], x.role) for x in contenders if x.waits
+            Waiting(self._age(x), self._read(x.data)[1], x.role) for x in contenders if x.waits
         ]
         limits = (paths.limit(x.child) for x in contenders if x.role == "semaphore")
         limit = next((known for known in limits if known is not None), None)
@@ -139,19 +140,16 @@ class Inspection:
                 return False
         return False
 
-    async def why_gone(self, node: Node) -> Gone:
-        """Find out why a node of ours is not there any more."""
+    async def why_gone(self, grant: Grant, is_ours: bool) -> Gone:
+        """Find out why the node of a grant is not there any more."""
         (found,) = await self._connection.call(messages.get_data(self._folders.revoked))
         reasons: Any = {} if isinstance(found, Exception) else json.loads(found[0] or b"{}")
-        reason = reasons.get(_key(node.child or ""))
-        return Gone("revoked", reason or "its node was deleted from ZooKeeper")
-
-    async def why_not_ours(self, grant: Grant) -> Gone:
-        """Find out why this client cannot renew a grant that it has no node for."""
-        contenders = await self._contenders(grant.name)
-        if any(read_fence(x.data, x.stat.czxid) == grant.fence for x in contenders):
-            reason = "it lives with the session of another client, which alone can keep it"
-            return Gone("session", reason)
+        beginnings = paths.beginnings(grant.owner)
+        for child, reason in reasons.items():
+            if child.startswith(beginnings):
+                return Gone("revoked", reason)
+        if is_ours:  # our session lives, and nobody else ends its nodes
+            return Gone("revoked", "its node was deleted from ZooKeeper")
         return Gone("expired", "its node is gone from ZooKeeper")
 
     async def _reasons(self) -> tuple[dict[str, str], int] | None:
@@ -165,9 +163,22 @@ class Inspection:
         return json.loads(data or b"{}"), stat.version
 
     async def _contenders(self, name: str, *, with_waiters: bool = True) -> list[Contender]:
-        """Read who holds a name and who waits, in order, with their data."""
+        """Read who holds a name and who waits, in order, with their data.
+
+        A holder that was listed and is gone when it is read has left, and the next one holds, or
+        it has another name now: look again.
+        """
         found: list[Contender] = []
-        listed = [one for one in await self._listed(name) if with_waiters or not one[2]]
+        for _ in range(TRIES):
+            listed = [one for one in await self._listed(name) if with_waiters or not one[2]]
+            found = await self._read_all(listed)
+            there = {contender.path for contender in found}
+            if all(waits or path in there for path, _, waits in listed):
+                break
+        return found
+
+    async def _read_all(self, listed: list[tuple[str, Role, bool]]) -> list[Contender]:
+        found: list[Contender] = []
         for start in range(0, len(listed), BATCH_MAX):
             batch = listed[start : start + BATCH_MAX]
             replies = await self._connection.call(*[messages.get_data(path) for path, *_ in batch])
@@ -204,7 +215,8 @@ class Inspection:
     def _holding(self, name: str, contender: Contender) -> Holding:
         _, data, stat, role, _ = contender
         ttl, meta = self._read(data)
-        seen = Holding(name, read_fence(data, stat.czxid), ttl, self._age(stat), ttl, meta, role)
+        age = self._age(contender)
+        seen = Holding(name, read_fence(data, stat.czxid), ttl, age, ttl, meta, role)
         if role != "semaphore":
             return seen
         return seen._replace(slot=paths.slot(contender.child), limit=paths.limit(contender.child))
@@ -212,13 +224,14 @@ class Inspection:
     def _read(self, data: bytes) -> tuple[float, Any]:
         return read_data(data, self._connection.ttl_max)
 
-    def _age(self, stat: Stat) -> float:
-        return max(0.0, self._world.wall_us() / 1e6 - stat.ctime_ms / 1e3)
+    def _age(self, contender: Contender) -> float:
+        since_ms = read_since(contender.data, contender.stat.ctime_ms)
+        return max(0.0, self._world.wall_us() / 1e6 - since_ms / 1e3)
 
 
 def _key(child: str) -> str:
     """Return what tells one contender from all others, short enough to be kept."""
-    return child[-60:]
+    return child[-KEY_MAX:]
 
 
 def _written(reasons: list[tuple[str, str]]) -> bytes:

@@ -45,6 +45,7 @@ class Node:
         "prefix",
         "session",
         "signal",
+        "since_ms",
         "ttl",
         "waits",
         "watched_path",
@@ -67,7 +68,8 @@ class Node:
         self.leases: list[str] = []
         """Who had a slot of the semaphore when we last looked."""
         self.moved = False
-        """It goes on under another name than it was made with: as a reader, or as a lease."""
+        """It goes on under another name than it was made with: as a reader, as a lease, or in
+        another session."""
         self.is_replacement = is_replacement
         """It replaces one that was lost: what is left of that is not ours any more."""
         self.waits = request.waits or request.queue
@@ -78,6 +80,8 @@ class Node:
         """Its name in the folder, once it is known."""
         self.fence = 0
         """The czxid of the node that it was made as."""
+        self.since_ms = 0
+        """When it was made, by the server's clock, where another client has made it."""
         self.session = 0
         self.delete_at = NEVER
         """When it is deleted unless somebody says that it is still wanted."""
@@ -174,7 +178,8 @@ class Node:
     def data(self, ttl: float) -> bytes:
         """Return its data, for whoever inspects the lock."""
         fence = f', "fence": {self.fence}' if self.moved else ""
-        return f'{{"ttl": {ttl!r}, "meta": {self.meta}{fence}}}'.encode()
+        since = f', "since_ms": {self.since_ms}' if self.since_ms else ""
+        return f'{{"ttl": {ttl!r}, "meta": {self.meta}{fence}{since}}}'.encode()
 
     def predecessor_gone(self) -> None:
         self.predecessor, self.watched_path, self.behind_holder = None, None, False
@@ -212,11 +217,20 @@ def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
 
 def read_fence(data: bytes | None, czxid: int) -> int:
     """Read the fence of a contender: its czxid, or the one that it had before it moved."""
+    return _read_number(data, "fence") or czxid
+
+
+def read_since(data: bytes | None, ctime_ms: int) -> int:
+    """Read when a contender came: when it was made, or when it was before it moved."""
+    return _read_number(data, "since_ms") or ctime_ms
+
+
+def _read_number(data: bytes | None, what: str) -> int:
     try:
         found: Any = json.loads(data or b"")
-        return max(0, int(found["fence"])) or czxid
+        return max(0, int(found[what]))
     except (ValueError, TypeError, KeyError):
-        return czxid
+        return 0
 
 
 def read_words(found: Any) -> str:

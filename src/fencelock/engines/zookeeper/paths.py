@@ -14,6 +14,10 @@ every child of a lock for a contender, so no name may lie within another. Their 
 names: ``_c_<uuid>-__READ__<sequence>`` and ``_c_<uuid>-__WRIT__<sequence>`` in the folder of a
 read/write lock; ``lock-`` nodes in ``locks`` and ``lease-`` nodes in ``leases`` of a semaphore,
 with the limit and the slot before that word.
+
+A node that another client has taken over has the id of that client's session in its name, behind
+the uuid. So one name never stands for nodes of two sessions: whoever finds a node under the name
+that it knows finds it in the session that it knows.
 """
 
 from __future__ import annotations
@@ -39,10 +43,12 @@ SYSTEM = "zookeeper"  # the server's own folder at the top of the tree
 _CONTENDER = re.compile(r"(?:__r?lock__|lock-|__READ__|__WRIT__)(-?\d{10})$")
 _CONTENDER_MAX = 20  # no match is longer: a long name is searched at its end only
 NUMBER_MAX = 2**31 - 1
+HASH_DIGITS = 32  # of an owner, at the beginning of its node
 CURATOR = "_c_"
 READ, WRITE = "__READ__", "__WRIT__"
 _READERS = (READ, "__rlock__")
 _SLOT = re.compile(r"-(\d+)-of-(\d+)-lease-")
+_SESSION = re.compile(r"[0-9a-f]{16}-?")
 _LIMIT = re.compile(r"-of-(\d+)-(?:lock|lease)-")
 
 
@@ -90,16 +96,31 @@ def protected(owner: str, recipe: str) -> str:
     Whoever may list the nodes sees it, so it is a hash: the owner id itself is the right to
     release.
     """
-    guid = sha256(owner.encode()).hexdigest()[:32]
-    return f"{_curator(guid)}lock-" if recipe == "curator" else f"{guid}__lock__"
+    guid = sha256(owner.encode()).hexdigest()[:HASH_DIGITS]
+    return _curator(guid) if recipe == "curator" else guid
+
+
+def beginnings(owner: str) -> tuple[str, ...]:
+    """Return how an owner's node may begin, whichever recipe its client was told to use."""
+    return protected(owner, "kazoo"), protected(owner, "curator")
+
+
+def in_session(child: str, prefix: str, session: int) -> str:
+    """Return the name that a node has once it lives with a session that has not made it."""
+    rest = child[len(prefix) :]
+    if found := _SESSION.match(rest):
+        rest = rest[found.end() :]
+    end = "-" if prefix.startswith(CURATOR) else ""
+    return f"{prefix}{session % 2**64:016x}{end}{rest}"
 
 
 def location(root: str, name: str, owner: str, recipe: str, share: Share | None) -> Location:
     """Return where the node of an owner is made, for a lock or a share of a name."""
     if share is None:
-        return Location(f"{root}/{encode(name)}", protected(owner, recipe))
+        label = "lock-" if recipe == "curator" else "__lock__"
+        return Location(f"{root}/{encode(name)}", protected(owner, recipe), label)
     folder = f"{root}/{KINDS[share.kind]}/{segment(name)}"
-    prefix = _curator(sha256(owner.encode()).hexdigest()[:32])
+    prefix = protected(owner, "curator")
     if share.kind == "semaphore":
         label = f"of-{share.limit}-lock-"
         return Location(f"{folder}/{LOCKS}", prefix, label, f"{folder}/{LEASES}")

@@ -20,6 +20,7 @@ from . import paths
 from .deletion import Deletion
 from .folders import Folders
 from .node import Node, key_of, read_fence, read_words
+from .takeover import TakeOver
 from .wire import Connection, messages
 
 LOOK_S = 60.0  # the net under the watch, which also tells of a broken connection
@@ -45,6 +46,7 @@ class Queue:
         nodes: dict[str, Node],
         folders: Folders,
         deletion: Deletion,
+        takeover: TakeOver,
     ) -> None:
         self.world = world
         self._connection = connection
@@ -52,25 +54,27 @@ class Queue:
         self._signals: dict[str, Signal] = {}
         self._folders = folders
         self._deletion = deletion
+        self._takeover = takeover
 
-    async def turn(self, request: Request) -> Turn | Grant | Busy:
-        """Join the queue, or look again; a grant is what the same owner holds elsewhere."""
+    async def turn(self, request: Request) -> Turn | Busy:
+        """Join the queue, or look again."""
         asked_at, share = self.world.now(), request.share
         for _ in range(LOOKS_MAX):
             node = self._node(request)
             order = await self._contenders(node, request)
             if (twin := node.twin(order)) is not None:
-                return await self._adopt(node, request, twin, asked_at)
+                await self._adopt(node, request, twin)
+                continue
             if share is not None and (theirs := node.other_limit(order, share.limit)) is not None:
                 await self._deletion.leave(node)
                 raise limits_differ(request.name, theirs, share.limit)
             if node.predecessor is None:
                 if node.child not in order:  # deleted by somebody: join the queue anew
-                    self._nodes[node.key] = self.new_node(request, is_replacement=True)
+                    self._nodes[node.key] = self._new_node(request, is_replacement=True)
                     continue
                 before = paths.blocker(order, order.index(node.child))
                 if before < 0:
-                    if (contact_at := await self._contact(node, asked_at)) is not None:
+                    if (contact_at := await self._contact(node, request, asked_at)) is not None:
                         return Turn(node, asked_at, contact_at)
                     continue
                 node.predecessor = order[before]
@@ -87,7 +91,7 @@ class Queue:
         node = self._nodes.get(key)
         if node is None or node.is_over(self._connection.session_id):
             is_replacement = node is not None
-            node = self._nodes[key] = self.new_node(request, is_replacement)
+            node = self._nodes[key] = self._new_node(request, is_replacement)
         node.keep(self._connection.request_timeout if node.waits else 0.0)
         if node.deleting:
             node.delete_at = self.world.now()  # should this deletion fail, the next one is due
@@ -97,7 +101,7 @@ class Queue:
         node.signal = self._signals.get(key)
         return node
 
-    def new_node(self, request: Request, is_replacement: bool = False) -> Node:
+    def _new_node(self, request: Request, is_replacement: bool) -> Node:
         location, expect = self._folders.location(request), self._deletion.timer.expect
         return Node(request, location, is_replacement, self.world.now, expect)
 
@@ -110,8 +114,10 @@ class Queue:
         if node.child is None:
             return await self._join(node, request)
         if node.is_lease:  # with a slot it stands in no queue any more
-            (stat,) = await self._connection.call(messages.exists(node.path))
-            return [] if stat is None else [node.child]
+            both = messages.exists(node.path), messages.get_children(node.lease_folder)
+            stat, listed = await self._connection.call(*both)
+            node.leases = [] if isinstance(listed, Exception) else listed
+            return node.leases if stat is None else [node.child]
         if request.queue and node.predecessor is not None and node.watched_path is None:
             return []
         node.predecessor, node.behind_holder = None, False
@@ -135,15 +141,21 @@ class Queue:
             raise
         return await self._folders.order(node.folder, listed)
 
-    async def _contact(self, node: Node, asked_at: float) -> float | None:
+    async def _contact(self, node: Node, request: Request, asked_at: float) -> float | None:
         """Return when a majority last took part in a request of ours; None when the node has gone.
 
-        What is long ago is made good: one who has waited for hours has not written for hours.
+        What is long ago is made good: one who has waited for hours has not written for hours. So
+        is a ttl that is not the one in the node: its owner asks again for what it has.
         """
-        if self._connection.contact_at < asked_at - self._connection.ttl_max / 3:
-            (reply,) = await self._connection.call(messages.multi([messages.check(node.path)]))
+        ttl_max = self._connection.ttl_max
+        ttl = min(request.ttl, ttl_max)
+        if ttl != node.ttl or self._connection.contact_at < asked_at - ttl_max / 3:
+            data = messages.set_data(node.path, node.data(ttl))
+            renewal = messages.check(node.path) if ttl == node.ttl else data
+            (reply,) = await self._connection.call(messages.multi([renewal]))
             if any(isinstance(one, Exception) for one in reply):
                 return None
+            node.ttl = ttl
         contact_at = self._connection.contact_at  # first: a new session has another id by then
         return None if node.is_over(self._connection.session_id) else contact_at
 
@@ -162,22 +174,14 @@ class Queue:
         share = None if request.share is None else paths.held_share(request.share, node.child or "")
         return granted(request.name, request.owner, node.fence, node.ttl, since, share)
 
-    async def _adopt(
-        self, node: Node, request: Request, twin: str, asked_at: float
-    ) -> Grant | Busy:
-        """Grant what the same owner holds already, through another client's node.
-
-        We cannot keep that client's session alive, so we rely on it for a short while only.
-        """
-        looking = messages.get_data(twin)
-        found, _ = await self._deletion.call(node, looking, messages.delete(node.path))
-        self._nodes.pop(node.key, None)
+    async def _adopt(self, node: Node, request: Request, twin: str) -> None:
+        """Take over what the same owner holds already, through another client's node."""
+        (found,) = await self._connection.call(messages.get_data(twin))
         if isinstance(found, Exception):
-            return Busy(0.0)
-        ttl = min(request.ttl, self._connection.ttl_max / 3)
+            return
+        name, owner, ttl, *_ = request
         fence = read_fence(found[0], found[1].czxid)
-        share = None if request.share is None else paths.held_share(request.share, twin)
-        return granted(request.name, request.owner, fence, ttl, asked_at, share)
+        await self._takeover.take(granted(name, owner, fence, ttl, 0.0, request.share))
 
     async def refuse(self, node: Node, request: Request, order: list[str]) -> Busy:
         """Refuse one who does not queue. Who will queue next keeps the node for that."""

@@ -16,9 +16,10 @@ from ...world import World
 from .folders import Folders
 from .inspect import Inspection
 from .node import Node, key_of
+from .takeover import TakeOver
 from .wire import Connection, messages
 
-TRIES = 3
+TRIES = 4
 BYTES_MAX = 500_000  # of one transaction, about: a server hangs up on requests of a megabyte
 
 
@@ -32,12 +33,14 @@ class Renewal:
         nodes: dict[str, Node],
         folders: Folders,
         inspection: Inspection,
+        takeover: TakeOver,
     ) -> None:
         self._world = world
         self._connection = connection
         self._nodes = nodes
         self._folders = folders
         self._inspection = inspection
+        self._takeover = takeover
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         """Check that all nodes exist, by a transaction that proves that a majority knows us."""
@@ -51,25 +54,36 @@ class Renewal:
             found = await self._connection.call(*map(messages.exists, paths))
             for (_, node), stat in zip(nodes, found, strict=True):
                 if stat is None and not await self._has_moved(node):
-                    self._nodes.pop(node.key, None)
-                    answers[node.key] = await self._inspection.why_gone(node)
+                    node.child = None
         raise Unavailable("nodes vanished while they were renewed; nothing is known of the others")
 
     async def _held(
         self, grants: Sequence[Grant], answers: dict[str, Grant | Gone]
     ) -> list[tuple[Grant, Node]]:
-        """Return the nodes of grants that may still be; answer that the others are gone."""
+        """Return the nodes of grants that may still be; answer that the others are gone.
+
+        A node that is not in our session may be in that of another client, which has made it or
+        taken it over: then it is ours from now on.
+        """
         found: list[tuple[Grant, Node]] = []
         for grant in grants:
-            node = self._nodes.get(key := key_of(grant))
-            if node is not None and node.child is None and node.moved:
-                await self._folders.find(node)  # its new name was not answered
-            if node is None or node.child is None:
-                answers[key] = await self._inspection.why_not_ours(grant)
-            elif node.is_over(self._connection.session_id):
+            own = node = self._nodes.get(key := key_of(grant))
+            if own is not None and own.fence != grant.fence:  # it waits for what its owner has
+                own = node = None
+            is_over = own is not None and own.is_over(self._connection.session_id)
+            if own is not None and own.child is None and own.moved and not is_over:
+                await self._folders.find(own)  # its new name was not answered
+            if own is None or own.child is None or is_over:
+                node = await self._takeover.take(grant)
+            if node is not None:
+                found.append((grant, node))
+                continue
+            if own is not None:
+                self._nodes.pop(key, None)
+            if is_over:
                 answers[key] = Gone("session", "its ZooKeeper session has expired")
             else:
-                found.append((grant, node))
+                answers[key] = await self._inspection.why_gone(grant, is_ours=own is not None)
         return found
 
     async def _extend(
@@ -106,9 +120,6 @@ class Renewal:
         """Whether a node that is not where it was has got another name meanwhile."""
         if not node.moved:
             return False
-        before, node.child = node.child, None
+        node.child = None
         await self._folders.find(node)
-        if node.child is not None:
-            return True
-        node.child = before
-        return False
+        return node.child is not None
