@@ -22,7 +22,7 @@ async def diagnose(wire: Wire, settings: Settings, wall_us: Callable[[], int]) -
     server_us = await wire.server_us()
     ahead = clock_offset(server_us, before, wall_us())
     findings = [Finding("ok", "database", f"{settings.database} of {settings.project} answers")]
-    if wire.emulator:
+    if settings.emulator:
         findings.append(Finding("warning", "emulator", EMULATOR, EMULATOR_ADVICE))
     found = await wire.ids_between(LOCK, next_id(LOCK), FOREIGN_MAX)
     others = [document.id for document in found if not document.is_ours]

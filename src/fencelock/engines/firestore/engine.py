@@ -32,6 +32,8 @@ from ...engine import Address, Engine
 from ...errors import Misconfigured, Unavailable, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World, sleep
+from .._google.settings import settled
+from ..polling import LOOK_MIN_S, Polling
 from . import documents
 from .documents import LOCK, MEMO, REVOKED, Document, Write, id_of
 from .settings import OPTIONS, settings
@@ -39,9 +41,7 @@ from .wire import Wire
 from .wire.errors import Contended, Refused
 from .wire.listener import Listener
 
-LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
-LOOK_TOLD_S = 3.0  # where a listener will tell of a change
-LOOKS_PER_TTL = 20
+LOOK_TOLD_S = 3.0  # between two looks of a waiter whom a listener will tell of a change
 TRIES = 10  # of a write whose document was changed since it was read
 BACK_OFF_S, BACK_OFF_MAX_S = 0.02, 1.0  # between tries of a write that others were in the way of
 SWEEP_MAX = 20  # dead documents that a client deletes when it opens
@@ -60,6 +60,10 @@ class FirestoreEngine(Engine):
         "correctness", "network", fence=True, push=True, durable=True, portable=True, remembers=True
     )
 
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        return settled(address, "FIRESTORE_EMULATOR_HOST")
+
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = settings(address)
@@ -67,7 +71,7 @@ class FirestoreEngine(Engine):
         self._listener = Listener(world, self._settings, self._wire.listen)
         self._updated: dict[str, int] = {}
         """By owner, when the document of a grant was last updated, as far as we know."""
-        self._looks: dict[str, int] = {}  # of each waiter
+        self._polling = Polling(world.random)
 
     async def open(self) -> None:
         """See that Firestore answers, by deleting some of what holders that died have left."""
@@ -148,24 +152,18 @@ class FirestoreEngine(Engine):
 
     def _busy(self, request: Request, found: Document) -> Busy:
         """When to look again at a lock that another holds."""
-        owner, ttl = request.owner, float(found.fields["ttl"])
-        looks = self._looks.get(owner, 0)
-        if looks:
-            self._looks[owner] = looks + 1
-        most = min(max(ttl / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
-        pause = min(LOOK_MIN_S * 1.5 ** min(looks, 10), most)
+        pause = self._polling.pause(request.owner, float(found.fields["ttl"]))
         if self._listener.tells(found.id):
-            pause = LOOK_TOLD_S
-        pause *= 0.75 + self.world.random() / 2
+            pause = self._polling.jittered(LOOK_TOLD_S)
         return Busy(min(pause, found.left), holder=str(found.fields.get("meta", "")))
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._looks[request.owner] = 1
+        self._polling.begin(request.owner)
         self._listener.watch(self._id(request.name), request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
         self._listener.unwatch(self._id(request.name), request.owner)
-        self._looks.pop(request.owner, None)
+        self._polling.end(request.owner)
 
     # Renew, release
 

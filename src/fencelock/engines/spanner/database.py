@@ -13,8 +13,8 @@ and else in the background. A commit that is held up on its way can then do noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import Denied, FencelockError, Misconfigured, Unavailable
 from ...world import World, sleep
@@ -26,6 +26,7 @@ from .wire import Wire
 from .wire.errors import Aborted, SessionMissing, TableMissing
 
 T = TypeVar("T")
+Decide: TypeAlias = Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]]
 
 AGAIN_MIN_S, AGAIN_MAX_S = 0.005, 0.25  # between two attempts of a transaction
 SESSIONS_LOST_MAX = 3
@@ -77,31 +78,41 @@ class Database:
         return await self._read("scan", prefix=prefix)
 
     async def _read(self, statement: str, **parameters: str | Sequence[str]) -> list[Row]:
-        give_up, sql = self._give_up(), self._sql[statement]
+        async def ask(session: Session) -> list[Row]:
+            request = {"session": session.name, "sql": self._sql[statement], "begin": False}
+            _, found = await self.call("ExecuteSql", **request, **parameters)
+            return [rows.read(values) for values in found]
+
+        # A read leaves nothing open.
+        return await self._in_session(ask, self._give_up(), self._pool.give_back)
+
+    async def _in_session(
+        self,
+        work: Callable[[Session], Awaitable[T]],
+        give_up: float,
+        failed: Callable[[Session], None],
+    ) -> T:
+        """Do this in a session, and in another one where Spanner has dropped it."""
         for _ in range(SESSIONS_LOST_MAX):
             session = await self._pool.lend(give_up)
             try:
-                _, found = await self.call(
-                    "ExecuteSql", session=session.name, sql=sql, begin=False, **parameters
-                )
+                answer = await work(session)
             except SessionMissing:
                 self._pool.forget(session)
                 self._pool.drain()
             except BaseException:
-                self._pool.give_back(session)  # a read leaves nothing open
+                failed(session)
                 raise
             else:
                 self._pool.give_back(session)
-                return [rows.read(values) for values in found]
-        raise self._sessions_lost()
+                return answer
+        database = self._settings.database
+        raise Unavailable(f"{database} forgets each session at once; nothing was done")
 
     # Transactions
 
     async def transact(
-        self,
-        names: Sequence[str],
-        decide: Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]],
-        owners: Sequence[str] = (),
+        self, names: Sequence[str], decide: Decide[T], owners: Sequence[str] = ()
     ) -> Committed[T]:
         """Read these rows, and write what is decided on. ``decide`` may be called several times.
 
@@ -111,37 +122,26 @@ class Database:
             if owner in self._doubts:
                 await self._reset(self._doubts[owner])
                 self._doubts.pop(owner, None)
-        give_up, session = self._give_up(), None
-        aborted = lost = 0
-        try:
+        give_up = self._give_up()
+
+        async def attempts(session: Session) -> Committed[T]:
+            aborted = 0
             while True:
-                if session is None:
-                    session = await self._pool.lend(give_up)
                 try:
-                    done = await self._attempt(session, names, decide, owners)
-                    self._pool.give_back(session)
-                    return done
+                    return await self._attempt(session, names, decide, owners)
                 except Aborted as error:
                     aborted += 1
                     if not await self._pause(aborted, give_up):
                         words = "met others each time; nothing was done"
                         raise Unavailable(f"{aborted} transactions {words} ({error})") from error
-                except SessionMissing:
-                    self._pool.forget(session)
-                    self._pool.drain()
-                    session, lost = None, lost + 1
-                    if lost == SESSIONS_LOST_MAX:
-                        raise self._sessions_lost() from None
-        except BaseException:
-            if session is not None:
-                self._abandon(session, owners)
-            raise
+
+        return await self._in_session(attempts, give_up, lambda one: self._abandon(one, owners))
 
     async def _attempt(
         self,
         session: Session,
         names: Sequence[str],
-        decide: Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]],
+        decide: Decide[T],
         owners: Sequence[str],
     ) -> Committed[T]:
         asked_at, sql = self._world.now(), self._sql["lock"]
@@ -150,7 +150,7 @@ class Database:
         )
         seen = [rows.read(values) for values in found]
         answer, writes = decide({row.name: row for row in seen})
-        known = {"session": session.name, "transaction": transaction}
+        known = {"session": session.name, "transaction_id": transaction}
         if not writes:
             await self.call("Rollback", **known)
             return Committed(answer, asked_at, 0)
@@ -189,7 +189,7 @@ class Database:
         """Have no transaction go on in a session that nobody uses any more."""
         try:
             newer = await self.call("BeginTransaction", session=session.name)
-            await self.call("Rollback", session=session.name, transaction=newer)
+            await self.call("Rollback", session=session.name, transaction_id=newer)
             await self.call("DeleteSession", name=session.name)
         except SessionMissing:
             pass  # nor does the session
@@ -201,10 +201,6 @@ class Database:
             await self._reset(session)
         except FencelockError:
             pass  # Spanner aborts what is idle for 10 s
-
-    def _sessions_lost(self) -> Unavailable:
-        database = self._settings.database
-        return Unavailable(f"{database} forgets each session at once; nothing was done")
 
     # The table
 

@@ -45,12 +45,12 @@ from ...model import (
     in_order,
 )
 from ...world import Signal, World
+from .._google.settings import settled
+from ..polling import Polling
 from .database import Database
 from .rows import SIDE, Row, Write
-from .settings import OPTIONS, settings, settled
+from .settings import OPTIONS, settings
 
-LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
-LOOKS_PER_TTL = 20
 TOGETHER = 500  # leases that are renewed in one transaction
 
 SHARED = "spanner has locks of one holder only: use redis, postgresql, mysql, etcd or zookeeper"
@@ -70,13 +70,13 @@ class SpannerEngine(Engine):
 
     @classmethod
     def settled(cls, address: Address) -> Address:
-        return settled(address)
+        return settled(address, "SPANNER_EMULATOR_HOST")
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = settings(address)
         self._database = Database(world, self._settings)
-        self._looks: dict[str, int] = {}  # of each waiter
+        self._polling = Polling(world.random)
 
     async def open(self) -> None:
         await self._database.ready()
@@ -133,18 +133,14 @@ class SpannerEngine(Engine):
 
     def _busy(self, request: Request, row: Row) -> Busy:
         """When to look again: after a while, and when the lease ends."""
-        looks = self._looks.get(request.owner, 0)
-        if looks:
-            self._looks[request.owner] = looks + 1
-        most = min(max(row.ttl_us / 1e6 / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
-        pause = min(LOOK_MIN_S * 1.5 ** min(looks, 10), most) * (0.75 + self.world.random() / 2)
+        pause = self._polling.pause(request.owner, row.ttl_us / 1e6)
         return Busy(min(pause, max(row.left, 0.0)), holder=row.meta)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._looks[request.owner] = 1
+        self._polling.begin(request.owner)
 
     async def unwatch(self, request: Request) -> None:
-        self._looks.pop(request.owner, None)
+        self._polling.end(request.owner)
 
     # Renew, release
 

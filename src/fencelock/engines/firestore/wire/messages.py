@@ -109,18 +109,16 @@ def microseconds(time: datetime | None) -> int:
     return 0 if time is None else (time - EPOCH) // MICROSECOND
 
 
-def document(settings: Settings, found: Any, read_us: int) -> Document:
+def documents(settings: Settings, answers: Sequence[Any], part: str) -> list[Document]:
+    """Read the documents of a stream's answers, each with the time at which it was read."""
+    found = [(getattr(one, part), one.read_time) for one in answers if part in one]
+    return [_document(settings, one, microseconds(read_at)) for one, read_at in found]
+
+
+def _document(settings: Settings, found: Any, read_us: int) -> Document:
     """Read a document, which may be another program's: of its fields those we could have made."""
-    kind = cast("Any", type(found))
-    pb: Any = kind.pb(found)
-    kinds: dict[str, str] = {
-        field: value.WhichOneof("value_type") for field, value in pb.fields.items()
-    }
+    pb: Any = cast("Any", type(found)).pb(found)
+    kinds = {field: value.WhichOneof("value_type") for field, value in pb.fields.items()}
     fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in READABLE}
-    return Document(
-        pb.name.removeprefix(settings.documents),
-        fields,
-        pb.create_time.ToMicroseconds(),
-        pb.update_time.ToMicroseconds(),
-        read_us,
-    )
+    times = pb.create_time.ToMicroseconds(), pb.update_time.ToMicroseconds()
+    return Document(pb.name.removeprefix(settings.documents), fields, *times, read_us)
