@@ -28,6 +28,7 @@ FLOORS = {
     "_http",
     "_sql",
     "doctor",
+    "lending_pool",
     "options",
     "polling",
     "timer",

@@ -1,8 +1,10 @@
-"""Decide when a waiter looks again at a lock of an engine that tells nobody of a release."""
+"""Decide when a waiter looks again, and when what failed is tried again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from ..world import World, sleep
 
 LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
 LOOKS_PER_TTL = 20
@@ -34,3 +36,12 @@ class Polling:
     def jittered(self, seconds: float) -> float:
         """About as long, so that waiters do not all look at once."""
         return seconds * (0.75 + self._random() / 2)
+
+
+async def back_off(world: World, tried: int, least: float, most: float, until: float) -> bool:
+    """Pause after so many tries, longer after more of them; False where there is no time for it."""
+    pause = min(least * 1.5 ** min(tried, 20), most) * (0.5 + world.random() / 2)
+    if world.now() + pause >= until:
+        return False
+    await sleep(world, pause)
+    return True

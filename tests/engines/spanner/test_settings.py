@@ -189,7 +189,7 @@ def test_an_error_says_what_happened(
     code: str, words: str, method: str, kind: type[Exception], told: str
 ) -> None:
     found = settings(parse("spanner://project/instance/database", {}))
-    error = errors.told(code, words, method, found)
+    error = errors.told(found, method, code, words)
     assert isinstance(error, kind)
     assert told in str(error)
 
@@ -219,7 +219,7 @@ def test_the_convention_of_the_emulator_is_kept(
         with client.lock("seat", ttl=TTL_S):
             assert server.execute(database, "SELECT COUNT(*) FROM fencelock") == [["1"]]
         topics = [found.topic for found in drive(client._core.engine.diagnose())]
-        assert "server" in topics
+        assert "emulator" in topics
 
 
 def test_the_doctor_warns_of_rows_that_stay(flavor: str, server: Spanner, database: str) -> None:
@@ -228,7 +228,7 @@ def test_the_doctor_warns_of_rows_that_stay(flavor: str, server: Spanner, databa
         findings = {found.topic: found for found in await ours._core.engine.diagnose()}
         assert {topic: found.level for topic, found in findings.items()} == {
             "clock": "ok",
-            "server": "warning",
+            "emulator": "warning",
             "table": "ok",
             "rows": "ok",
         }

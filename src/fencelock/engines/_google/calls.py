@@ -8,9 +8,9 @@ answered by a stream can only be waited for by a thread: it has one of its own w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from ...errors import Unavailable
 from ...wires.caller_thread import CallerThread
@@ -33,7 +33,9 @@ OPTIONS = [
 class Call:
     """One request, and what came of it."""
 
-    def __init__(self, start: Callable[[Any], Any], *, writes: bool, is_stream: bool) -> None:
+    def __init__(
+        self, start: Callable[[Any], Any], *, writes: bool, is_stream: bool = False
+    ) -> None:
         self.start = start
         """Begins it over a transport, in the thread that begins calls."""
         self.writes = writes
@@ -65,35 +67,39 @@ class Call:
             self.running.cancel()
 
 
+class Reached(Protocol):
+    """How a service is reached."""
+
+    @property
+    def emulator(self) -> str | None: ...
+
+    @property
+    def request_timeout(self) -> float: ...
+
+
 class Calls:
     """The connection of one client."""
 
     def __init__(
         self,
         world: World,
-        engine: str,
+        service: str,
         what: str,
-        emulator: str | None,
-        request_timeout: float,
-        transports: tuple[str, str],
-        options: Sequence[tuple[str, int]],
-        replaced: Callable[[], None] = lambda: None,
+        settings: Reached,
+        *options: tuple[str, int],
     ) -> None:
         self._world = world
-        self._engine = engine
-        self._what = what  # is asked, for messages
-        self._emulator = emulator
-        self._request_timeout = request_timeout
-        self._transports = transports  # the module, and the class in it
+        self._service = service  # as its package, its transport and our extra are called
+        self._what = what  # for messages
+        self._settings = settings
         self._options = [*OPTIONS, *options]
-        self._replaced = replaced
-        """Called when a connection is left that may be dead."""
-        self._caller = CallerThread(f"fencelock-{engine}")
+        self._caller = CallerThread(f"fencelock-{service}")
         self._login: Any = None
         self._broken: Any = None  # a transport over which nothing was answered
         self._stale: Any = None  # the one before, whose last calls may not have ended
+        self._stream: Any = None  # that goes on
         self._answered_at = 0.0
-        self.transport: Any = None
+        self._transport: Any = None
         self.is_closed = False
 
     async def make(self, call: Call, told: Callable[[str, str], Exception]) -> Any:
@@ -109,7 +115,9 @@ class Calls:
             raise Unavailable(f"{what} was not asked: {why}")
         signal = world.signal()
         call.when_ended.append(signal.set)
-        seconds = self._request_timeout + SPARE_S + (LOAD_S if self.transport is None else 0.0)
+        seconds = (
+            self._settings.request_timeout + SPARE_S + (LOAD_S if self._transport is None else 0.0)
+        )
         try:
             self._caller.submit(lambda: self._begin(call))
             await world.wait(signal, began + seconds)
@@ -130,13 +138,23 @@ class Calls:
             self._answered_at = world.now()
             return answer
         if not call.is_begun:
-            raise not_sent(what, self._engine, answer) from answer
+            raise not_sent(what, self._service, answer) from answer
         code, words = status_of(answer)
         if code == "UNAVAILABLE":
             self._broken = call.transport
         elif code == "DEADLINE_EXCEEDED":
             self._suspect(call, began)
         raise told(code, words) from answer
+
+    def stream(self, start: Callable[[Any], Any]) -> Any:
+        """Begin the one stream that goes on, in a thread that can wait for what it tells.
+
+        It ends with its connection, also where that is replaced.
+        """
+        if self._transport is None or self.is_closed:
+            raise Unavailable(f"{self._what} is not connected")
+        self._stream = start(self._transport)
+        return self._stream
 
     def _suspect(self, call: Call, began: float) -> None:
         """Have the next call connect anew, if nothing was answered for a while."""
@@ -152,8 +170,8 @@ class Calls:
             if call.is_left:
                 call.tell(None)
                 return
-            call.transport = self.transport
-            running = call.running = call.start(self.transport)
+            call.transport = self._transport
+            running = call.running = call.start(self._transport)
         except Exception as error:  # the next one tries again
             call.is_begun = False
             call.tell(error)
@@ -162,7 +180,7 @@ class Calls:
             running.add_done_callback(call.ended)
             return
         try:
-            label = f"fencelock-{self._engine}-read"
+            label = f"fencelock-{self._service}-read"
             start_daemon(lambda: call.end(lambda: list(running)), label)
         except RuntimeError as error:
             running.cancel()
@@ -174,20 +192,23 @@ class Calls:
         gRPC would take minutes to notice that nothing comes over a connection any more, and waits
         between two attempts to connect. Calls of others may still end well over the last one.
         """
-        if self.transport is not None and self.transport is self._broken:
-            stale, self._stale, self.transport = self._stale, self.transport, None
+        if self._transport is not None and self._transport is self._broken:
+            stale, self._stale, self._transport = self._stale, self._transport, None
             if stale is not None:
                 stale.close()
-            self._replaced()
-        if self.transport is None:
-            self.transport = self._new_transport()
+            if self._stream is not None:
+                self._stream.cancel()
+        if self._transport is None:
+            self._transport = self._new_transport()
 
     def _new_transport(self) -> Any:
-        module, name = self._transports
-        kind: Any = getattr(import_module(module), name)
-        if self._emulator:
+        service = self._service
+        module = import_module(f"google.cloud.{service}_v1.services.{service}.transports")
+        kind: Any = getattr(module, f"{service.capitalize()}GrpcTransport")
+        emulator = self._settings.emulator
+        if emulator:
             options = [*self._options, ("grpc.enable_http_proxy", 0)]
-            channel = import_module("grpc").insecure_channel(self._emulator, options=options)
+            channel = import_module("grpc").insecure_channel(emulator, options=options)
         else:
             if self._login is None:
                 self._login, _ = import_module("google.auth").default(scopes=kind.AUTH_SCOPES)
@@ -202,6 +223,6 @@ class Calls:
         self._caller.end(self._disconnect)
 
     def _disconnect(self) -> None:
-        for transport in self.transport, self._stale:
+        for transport in self._transport, self._stale:
             if transport is not None:
                 transport.close()

@@ -7,12 +7,15 @@ import re
 
 from ...engine import Address
 from ...errors import Misconfigured
+from ...model import Finding
 from ..options import text
 
 LOGIN = (
     "run gcloud auth application-default login, or name a service account's key file in "
     "GOOGLE_APPLICATION_CREDENTIALS"
 )
+_EMULATOR = "locks are on an emulator, which keeps nothing when it ends"
+_EMULATOR_ADVICE = "leave emulator= out, and {} unset, to lock in Google Cloud"
 _PROJECT = re.compile(r"[a-z][a-z0-9.-]*[a-z0-9]")
 
 
@@ -44,3 +47,8 @@ def read_project(address: Address, example: str) -> str:
     if address.user is not None or address.password is not None:
         raise Misconfigured(f"credentials are not part of the URL: {LOGIN}")
     return project
+
+
+def emulator_finding(variable: str) -> Finding:
+    """What a doctor says of an emulator."""
+    return Finding("warning", "emulator", _EMULATOR, _EMULATOR_ADVICE.format(variable))

@@ -31,12 +31,12 @@ from typing import ClassVar
 from ...engine import Address, Engine
 from ...errors import Misconfigured, Unavailable, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
-from ...world import Signal, World, sleep
+from ...world import Signal, World
 from .._google.settings import settled
-from ..polling import LOOK_MIN_S, Polling
+from ..polling import LOOK_MIN_S, Polling, back_off
 from . import documents
 from .documents import LOCK, MEMO, REVOKED, Document, Write, id_of
-from .settings import OPTIONS, settings
+from .settings import EMULATOR_VARIABLE, OPTIONS, settings
 from .wire import Wire
 from .wire.errors import Contended, Refused
 from .wire.listener import Listener
@@ -62,7 +62,7 @@ class FirestoreEngine(Engine):
 
     @classmethod
     def settled(cls, address: Address) -> Address:
-        return settled(address, "FIRESTORE_EMULATOR_HOST")
+        return settled(address, EMULATOR_VARIABLE)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
@@ -105,18 +105,16 @@ class FirestoreEngine(Engine):
 
         Whatever others do to the document meanwhile, it is tried until the time is over.
         """
-        pause, now = BACK_OFF_S, self.world.now()
-        until = min(now + self._settings.request_timeout, self.world.limit())
+        tried, until = 0, min(self.world.now() + self._settings.request_timeout, self.world.limit())
         while True:
             try:
                 return await self._wire.commit(*writes)
             except Refused:
                 return None
             except Contended:
-                if self.world.now() + pause >= until:
+                tried += 1
+                if not await back_off(self.world, tried, BACK_OFF_S, BACK_OFF_MAX_S, until):
                     raise
-            await sleep(self.world, pause * (0.5 + self.world.random()))
-            pause = min(pause * 2, BACK_OFF_MAX_S)
 
     # Acquire
 
@@ -147,7 +145,7 @@ class FirestoreEngine(Engine):
         now = self.world.now()
         grant = granted(request.name, request.owner, found.created_us, request.ttl, now)
         self._updated[request.owner] = found.updated_us
-        (answer,) = await self._renew([grant])
+        answer = (await self._renew([grant]))[grant.owner]
         return answer if isinstance(answer, Grant) else Busy(LOOK_MIN_S)
 
     def _busy(self, request: Request, found: Document) -> Busy:
@@ -169,15 +167,12 @@ class FirestoreEngine(Engine):
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
-        alive = [grant for grant in grants if grant.valid_until > now]
-        answers = {
-            grant.owner: answer
-            for grant, answer in zip(alive, await self._renew(alive), strict=True)
-        }
+        known = await self._renew([grant for grant in grants if grant.valid_until > now])
         expired = Gone("expired", "it was not renewed in time")
-        return [answers.get(grant.owner, expired) for grant in grants]
+        # Where nothing is known the old end stands, and the keeper asks again.
+        return [known.get(g.owner, g) if g.valid_until > now else expired for g in grants]
 
-    async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+    async def _renew(self, grants: Sequence[Grant]) -> dict[str, Grant | Gone]:
         """Update the documents of these grants in one request, and read those that were changed."""
         known, failures = dict[str, Grant | Gone](), list[Exception]()
         for _ in range(TRIES):
@@ -209,8 +204,7 @@ class FirestoreEngine(Engine):
                 break
         if grants and not known:
             raise failures[0] if failures else Unavailable("its documents changed all the time")
-        # Where neither is known the old end stands, and the keeper asks again.
-        return [known.get(grant.owner, grant) for grant in grants]
+        return known
 
     async def _look_up(self, grants: Sequence[Grant]) -> dict[str, Gone]:
         """Read when the documents of these were last updated, and which are gone, and why."""

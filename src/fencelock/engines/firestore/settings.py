@@ -11,6 +11,7 @@ from .._google.settings import read_emulator, read_project
 from ..options import REQUEST_TIMEOUT_S, Reader, common, text
 from .documents import escaped
 
+EMULATOR_VARIABLE = "FIRESTORE_EMULATOR_HOST"  # as all clients of Google's read it
 EXAMPLE = "write firestore://project/collection"
 PREFIX_MAX = 400  # bytes: with the longest name, a document's id stays below Firestore's 1,500
 DEFAULT = "(default)"  # what Firestore calls a database that has no name of its own

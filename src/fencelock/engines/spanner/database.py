@@ -14,13 +14,15 @@ and else in the background. A commit that is held up on its way can then do noth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import Denied, FencelockError, Misconfigured, Unavailable
 from ...world import World, sleep
+from ..lending_pool import LendingPool
+from ..polling import back_off
 from . import rows, tables
 from .rows import Row, Write
-from .sessions import Session, SessionPool
 from .settings import Settings
 from .wire import Wire
 from .wire.errors import Aborted, SessionMissing, TableMissing
@@ -46,6 +48,13 @@ class Committed(NamedTuple, Generic[T]):
     """The timestamp of the commit."""
 
 
+class Session:
+    """One session of the server, by its name. It has one transaction at a time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class Database:
     """One table of one database, for one client."""
 
@@ -53,16 +62,13 @@ class Database:
         self._world = world
         self._settings = settings
         self._sql = tables.statements(settings.table)
-        self._wire = Wire(world, settings)
-        self._pool = SessionPool(world, self._new_session, settings.pool)
+        self.wire = Wire(world, settings)
+        self._pool = LendingPool[Session](world, self._new_session, settings.pool)
         self._doubts: dict[str, Session] = {}
         """By owner, where a commit had no answer."""
 
-    async def call(self, method: str, **request: Any) -> Any:
-        return await self._wire.call(method, **request)
-
-    async def _new_session(self) -> str:
-        return str(await self.call("CreateSession", database=self._settings.database))
+    async def _new_session(self) -> Session:
+        return Session(await self.wire.create_session())
 
     def _give_up(self) -> float:
         return min(self._world.now() + self._settings.request_timeout, self._world.limit())
@@ -79,8 +85,8 @@ class Database:
 
     async def _read(self, statement: str, **parameters: str | Sequence[str]) -> list[Row]:
         async def ask(session: Session) -> list[Row]:
-            request = {"session": session.name, "sql": self._sql[statement], "begin": False}
-            _, found = await self.call("ExecuteSql", **request, **parameters)
+            sql = self._sql[statement]
+            _, found = await self.wire.execute(session.name, sql, begin=False, **parameters)
             return [rows.read(values) for values in found]
 
         # A read leaves nothing open.
@@ -95,6 +101,9 @@ class Database:
         """Do this in a session, and in another one where Spanner has dropped it."""
         for _ in range(SESSIONS_LOST_MAX):
             session = await self._pool.lend(give_up)
+            if session is None:
+                all_lent = f"all {self._settings.pool} sessions of this client were in use"
+                raise Unavailable(f"{all_lent}, nothing was done: allow more by pool=")
             try:
                 answer = await work(session)
             except SessionMissing:
@@ -131,7 +140,7 @@ class Database:
                     return await self._attempt(session, names, decide, owners)
                 except Aborted as error:
                     aborted += 1
-                    if not await self._pause(aborted, give_up):
+                    if not await back_off(self._world, aborted, AGAIN_MIN_S, AGAIN_MAX_S, give_up):
                         words = "met others each time; nothing was done"
                         raise Unavailable(f"{aborted} transactions {words} ({error})") from error
 
@@ -144,19 +153,18 @@ class Database:
         decide: Decide[T],
         owners: Sequence[str],
     ) -> Committed[T]:
-        asked_at, sql = self._world.now(), self._sql["lock"]
-        transaction, found = await self.call(
-            "ExecuteSql", session=session.name, sql=sql, begin=True, names=names
+        asked_at, wire = self._world.now(), self.wire
+        transaction, found = await wire.execute(
+            session.name, self._sql["lock"], begin=True, names=names
         )
         seen = [rows.read(values) for values in found]
         answer, writes = decide({row.name: row for row in seen})
-        known = {"session": session.name, "transaction_id": transaction}
         if not writes:
-            await self.call("Rollback", **known)
+            await wire.rollback(session.name, transaction)
             return Committed(answer, asked_at, 0)
         self._doubts.update(dict.fromkeys(owners, session))
         try:
-            micros = await self.call("Commit", **known, writes=writes, table=self._settings.table)
+            micros = await wire.commit(session.name, transaction, writes)
         except (Aborted, SessionMissing, Unavailable, Misconfigured):
             self._know(owners)
             raise
@@ -166,15 +174,6 @@ class Database:
     def _know(self, owners: Sequence[str]) -> None:
         for owner in owners:
             self._doubts.pop(owner, None)
-
-    async def _pause(self, aborted: int, give_up: float) -> bool:
-        """Let the other transaction end; False where there is no time for that."""
-        most = min(AGAIN_MIN_S * 1.5 ** min(aborted, 20), AGAIN_MAX_S)
-        pause = most * (0.5 + self._world.random() / 2)
-        if self._world.now() + pause >= give_up:
-            return False
-        await sleep(self._world, pause)
-        return True
 
     def _abandon(self, session: Session, owners: Sequence[str]) -> None:
         """See to a session in which a transaction may be open."""
@@ -188,9 +187,7 @@ class Database:
     async def _reset(self, session: Session) -> None:
         """Have no transaction go on in a session that nobody uses any more."""
         try:
-            newer = await self.call("BeginTransaction", session=session.name)
-            await self.call("Rollback", session=session.name, transaction_id=newer)
-            await self.call("DeleteSession", name=session.name)
+            await self.wire.reset(session.name)
         except SessionMissing:
             pass  # nor does the session
         except Aborted as error:  # told by none of the three
@@ -222,9 +219,8 @@ class Database:
                 made = await self._create_table()
 
     async def _create_table(self) -> bool:
-        request = {"database": self._settings.database, "statements": [self._sql["table"]]}
         try:
-            await self.call("UpdateDatabaseDdl", **request)
+            await self.wire.change_ddl(self._sql["table"])
         except Denied as error:
             raise Misconfigured(f"{error}. The table is missing: {ADVICE}") from error
         except Misconfigured as error:
@@ -236,13 +232,11 @@ class Database:
 
     async def close(self) -> None:
         """Give the sessions back that nobody uses, if the server answers."""
-        idle = [self._deletion(session) for session in self._pool.drain()]
+        delete = self.wire.delete_session
+        idle = [partial(delete, session.name) for session in self._pool.drain()]
         if idle:
             await self._world.gather(idle, self._world.now() + CLOSE_S)
-        self._wire.close()
-
-    def _deletion(self, session: Session) -> Callable[[], Any]:
-        return lambda: self.call("DeleteSession", name=session.name)
+        self.close_nowait()
 
     def close_nowait(self) -> None:
-        self._wire.close()
+        self.wire.close()

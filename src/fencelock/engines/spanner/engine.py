@@ -31,25 +31,13 @@ from typing import ClassVar
 
 from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unsupported
-from ...model import (
-    Busy,
-    Finding,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Together,
-    Traits,
-    granted,
-    in_order,
-)
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Together, Traits, granted
 from ...world import Signal, World
 from .._google.settings import settled
 from ..polling import Polling
 from .database import Database
 from .rows import SIDE, Row, Write
-from .settings import OPTIONS, settings
+from .settings import EMULATOR_VARIABLE, OPTIONS, settings
 
 TOGETHER = 500  # leases that are renewed in one transaction
 
@@ -70,7 +58,7 @@ class SpannerEngine(Engine):
 
     @classmethod
     def settled(cls, address: Address) -> Address:
-        return settled(address, "SPANNER_EMULATOR_HOST")
+        return settled(address, EMULATOR_VARIABLE)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
@@ -172,14 +160,10 @@ class SpannerEngine(Engine):
         ]
 
     async def release(self, grant: Grant | Request) -> bool:
-        (freed,) = await self._free([grant])
+        (freed,) = await self.release_all([grant])
         return freed
 
-    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
-        return await self._free(grants)
-
-    async def _free(self, grants: Sequence[Grant | Request]) -> list[bool]:
-        """Delete the rows of these owners: which of them held their locks."""
+    async def release_all(self, grants: Sequence[Grant | Request]) -> list[bool]:
         keys = [self._key(grant.name) for grant in grants]
 
         def decide(rows: Rows) -> tuple[list[bool], list[Write]]:
@@ -200,7 +184,7 @@ class SpannerEngine(Engine):
         return State(name, tuple(self._holdings(found)))
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return in_order(self._holdings(await self._database.scan(self._key(prefix))))
+        return self._holdings(await self._database.scan(self._key(prefix)))
 
     def _holdings(self, found: Sequence[Row]) -> list[Holding]:
         prefix = self._settings.prefix

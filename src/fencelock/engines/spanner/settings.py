@@ -11,6 +11,7 @@ from .._google.settings import read_emulator, read_project
 from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common, switch
 
 TABLE = "fencelock"
+EMULATOR_VARIABLE = "SPANNER_EMULATOR_HOST"  # as all clients of Google's read it
 EXAMPLE = "write spanner://project/instance/database"
 _INSTANCE = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]")
 _DATABASE = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")

@@ -7,20 +7,19 @@ need a second wire, and has no listener.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from ....errors import Unavailable
 from ....wires.grpc.status import CODES
 from ....world import World
 from ..._google.calls import Call, Calls
 from ..._google.errors import no_answer
-from ..documents import Document, Write
+from ..documents import SWEEP_AFTER, Document, Write
 from ..settings import Settings
 from . import messages
 from .errors import told
 
-TRANSPORTS = "google.cloud.firestore_v1.services.firestore.transports", "FirestoreGrpcTransport"
-CHANNEL = [("grpc.keepalive_time_ms", 30_000)]
+KEEPALIVE = ("grpc.keepalive_time_ms", 30_000)
 BATCH_MAX = 500  # writes in one request
 
 
@@ -30,17 +29,7 @@ class Wire:
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._calls = Calls(
-            world,
-            "firestore",
-            settings.shown,
-            settings.emulator,
-            settings.request_timeout,
-            TRANSPORTS,
-            CHANNEL,
-            replaced=self._end_stream,
-        )
-        self._stream: Any = None  # of the listener
+        self._calls = Calls(world, "firestore", settings.shown, settings, KEEPALIVE)
         self._left = list[tuple[str, Call]]()
         """By document, the writes that nobody waits for any more, and that may not have ended."""
         prefix = ("google-cloud-resource-prefix", settings.parent)
@@ -62,7 +51,7 @@ class Wire:
             request = messages.commit(self._settings, writes[start : start + BATCH_MAX])
             answer = await self._send("batch_write", request, "many")
             for result, status in zip(answer.write_results, answer.status, strict=True):
-                failed = told(self._settings, CODES[int(status.code)], status.message, writes=True)
+                failed = told(self._settings, True, CODES[int(status.code)], status.message)
                 at = messages.microseconds(result.update_time)
                 done.append(failed if status.code else at)
         return done
@@ -75,13 +64,19 @@ class Wire:
 
     async def ids_between(self, first: str, end: str, most: int) -> list[Document]:
         """Read documents in the order of their ids."""
-        request = messages.ids_between(self._settings, first, end, most)
-        return await self._query(request)
+        bounds = [{"reference_value": self._settings.documents + id} for id in (end, first)]
+        return await self._query("__name__", most, *bounds)
 
     async def overdue(self, wall_us: int, most: int) -> list[Document]:
-        """Read documents that may be dead by now."""
-        request = messages.overdue(self._settings, wall_us, most)
-        return await self._query(request)
+        """Read documents that may be dead by now, those first that are so longest."""
+        return await self._query(SWEEP_AFTER, most, {"integer_value": wall_us})
+
+    async def _query(
+        self, order: str, most: int, end: messages.Message, start: messages.Message | None = None
+    ) -> list[Document]:
+        request = messages.query(self._settings, order, most, end, start or {})
+        answers = await self._send("run_query", request)
+        return messages.documents(self._settings, answers, "document")
 
     async def server_us(self) -> int:
         """Firestore's time, of a read that finds nothing."""
@@ -91,19 +86,7 @@ class Wire:
 
     def listen(self, requests: Iterator[messages.Message]) -> Any:
         """Open a stream of changes, in a thread that can wait for them."""
-        transport = self._calls.transport
-        if transport is None or self._calls.is_closed:
-            raise Unavailable(f"{self._settings.shown} is not connected")
-        self._stream = transport.listen(requests, metadata=self._metadata)
-        return self._stream
-
-    def _end_stream(self) -> None:
-        if self._stream is not None:
-            self._stream.cancel()
-
-    async def _query(self, request: messages.Message) -> list[Document]:
-        answers = await self._send("run_query", request)
-        return messages.documents(self._settings, answers, "document")
+        return self._calls.stream(lambda one: one.listen(requests, metadata=self._metadata))
 
     async def _send(self, method: str, message: messages.Message, writes: str = "") -> Any:
         """Make a call, which may write to a document. A read is answered by a stream."""
@@ -116,9 +99,7 @@ class Wire:
 
         call = Call(start, writes=is_write, is_stream=not is_write)
         try:
-            return await self._calls.make(
-                call, lambda code, words: told(settings, code, words, writes=is_write)
-            )
+            return await self._calls.make(call, partial(told, settings, is_write))
         finally:
             if is_write and not call.answers:
                 still = [one for one in self._left if not one[1].answers]

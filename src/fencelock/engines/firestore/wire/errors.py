@@ -23,7 +23,7 @@ class Contended(Unavailable):
     """Another write to the same document was in the way, so nothing was done."""
 
 
-def told(settings: Settings, code: str, words: str, *, writes: bool) -> Exception:
+def told(settings: Settings, writes: bool, code: str, words: str) -> Exception:
     """Return our error for a status of gRPC."""
     what = settings.shown
     no_database = "database" in words and "does not exist" in words

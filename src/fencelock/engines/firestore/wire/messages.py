@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
-from ..documents import NOT_THERE, SWEEP_AFTER, Document, Write
+from ..documents import NOT_THERE, Document, Write
 from ..settings import Settings
 
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -30,50 +30,23 @@ def get(settings: Settings, ids: Sequence[str]) -> Message:
     return {"database": settings.parent, "documents": [settings.documents + id for id in ids]}
 
 
-def ids_between(settings: Settings, first: str, end: str, most: int) -> Message:
-    """For RunQuery: read documents from one id, up to another."""
-    bounds = [("GREATER_THAN_OR_EQUAL", first), ("LESS_THAN", end)]
-    filters = [
-        _field_filter("__name__", operator, {"reference_value": settings.documents + id})
-        for operator, id in bounds
-    ]
-    where = {"composite_filter": {"op": "AND", "filters": filters}}
-    return _query(settings, where, "__name__", most)
-
-
-def overdue(settings: Settings, wall_us: int, most: int) -> Message:
-    """For RunQuery: read documents that may be dead by now, those first that are so longest."""
-    where = _field_filter(SWEEP_AFTER, "LESS_THAN", {"integer_value": wall_us})
-    return _query(settings, where, SWEEP_AFTER, most)
-
-
-def target(settings: Settings, id: str, number: int) -> Message:
-    """For Listen: tell of each change of a document."""
-    documents = {"documents": [settings.documents + id]}
-    return {
-        "database": settings.parent,
-        "add_target": {"documents": documents, "target_id": number},
-    }
-
-
-def no_target(settings: Settings, number: int) -> Message:
-    """For Listen: tell of it no more."""
-    return {"database": settings.parent, "remove_target": number}
-
-
-def _query(settings: Settings, where: Message, order: str, most: int) -> Message:
+def query(settings: Settings, order: str, most: int, end: Message, start: Message) -> Message:
+    """For RunQuery: read documents in the order of a field, up to a value of it, and from one."""
     parent, _, collection = settings.documents.removesuffix("/").rpartition("/")
     query = {
         "from_": [{"collection_id": collection}],
-        "where": where,
         "order_by": [{"field": {"field_path": order}, "direction": "ASCENDING"}],
+        "start_at": {"values": [start], "before": True} if start else None,
+        "end_at": {"values": [end], "before": True},
         "limit": {"value": most},
     }
     return {"parent": parent, "structured_query": query}
 
 
-def _field_filter(path: str, operator: str, value: Message) -> Message:
-    return {"field_filter": {"field": {"field_path": path}, "op": operator, "value": value}}
+def target(settings: Settings, id: str, number: int) -> Message:
+    """For Listen: tell of each change of a document."""
+    added = {"documents": {"documents": [settings.documents + id]}, "target_id": number}
+    return {"database": settings.parent, "add_target": added}
 
 
 def _write(settings: Settings, write: Write) -> Message:

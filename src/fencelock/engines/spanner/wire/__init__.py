@@ -1,72 +1,143 @@
-"""The client of Spanner: stubs of google-cloud-spanner over one gRPC channel, in both flavors.
+"""Requests to Spanner: stubs of google-cloud-spanner over one gRPC channel, in both flavors.
 
 Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
 like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
 once, with a deadline. What could not be sent, and what changes nothing and was not answered, is
 sent once more, over another connection if the first one was cut or silent.
+
+Messages are made and read as plain ones of protobuf: the classes of the package that wrap them take
+longer than the request. The first request of all, for a session, loads the package.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, cast
+from urllib.parse import quote
 
 from ....wires.grpc.status import CODES
 from ....world import World
 from ..._google.calls import Call, Calls
 from ..._google.errors import Unanswered
+from ..rows import Values, Write
 from ..settings import Settings
 from .errors import told
 
-TRANSPORTS = "google.cloud.spanner_v1.services.spanner.transports", "SpannerGrpcTransport"
+PACKAGE, ADMIN = "google.cloud.spanner_v1", "google.cloud.spanner_admin_database_v1"
+KEEPALIVE = ("grpc.keepalive_time_ms", 120_000)
+READ_WRITE: Any = {"read_write": {}}
+STRONG: Any = {"single_use": {"read_only": {"strong": True}}}
 
 
 class Wire:
-    """Make requests: return an answer, or raise an error of ours, Aborted or SessionMissing."""
+    """Make requests: besides errors of ours they raise Aborted and SessionMissing."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._calls = Calls(
-            world,
-            "spanner",
-            settings.database,
-            settings.emulator,
-            settings.request_timeout,
-            TRANSPORTS,
-            [
-                ("grpc.keepalive_time_ms", 120_000),
-                # How long gRPC waits for a new connection.
-                ("grpc.min_reconnect_backoff_ms", round(settings.connect_timeout * 1000)),
-            ],
+        # How long gRPC waits for a new connection.
+        connect = ("grpc.min_reconnect_backoff_ms", round(settings.connect_timeout * 1000))
+        self._calls = Calls(world, "spanner", settings.database, settings, KEEPALIVE, connect)
+
+    async def create_session(self) -> str:
+        return str((await self.call("CreateSession", database=self._settings.database)).name)
+
+    async def delete_session(self, session: str) -> None:
+        await self.call("DeleteSession", name=session)
+
+    async def execute(
+        self, session: str, sql: str, begin: bool, **parameters: str | Sequence[str]
+    ) -> tuple[bytes, list[Values]]:
+        """Run a statement: the id of the transaction that it has begun, if any, and the rows."""
+        types: Any = import_module(f"{PACKAGE}.types")
+        text = types.Type.pb()(code="STRING")
+        texts = types.Type.pb()(code="ARRAY", array_element_type=text)
+        params = import_module("google.protobuf.struct_pb2").Struct()
+        params.update(parameters)
+        answer = await self.call(
+            "ExecuteSql",
+            session=session,
+            sql=sql,
+            params=params,
+            param_types={n: text if isinstance(p, str) else texts for n, p in parameters.items()},
+            transaction={"begin": READ_WRITE} if begin else STRONG,
+        )
+        rows = [
+            [None if value.HasField("null_value") else value.string_value for value in row.values]
+            for row in answer.rows
+        ]
+        return answer.metadata.transaction.id, rows
+
+    async def commit(self, session: str, transaction: bytes, writes: Sequence[Write]) -> int:
+        """Commit these mutations: the timestamp."""
+        values: Any = import_module("google.protobuf.struct_pb2").ListValue
+        table, mutations = self._settings.table, list[Any]()
+        for kind, columns in writes:
+            row = values()
+            row.extend(columns.values())
+            if kind == "delete":
+                mutations.append({kind: {"table": table, "key_set": {"keys": [row]}}})
+            else:
+                change = {"table": table, "columns": list(columns), "values": [row]}
+                mutations.append({kind: change})
+        answer = await self.call(
+            "Commit", session=session, transaction_id=transaction, mutations=mutations
+        )
+        return int(answer.commit_timestamp.ToMicroseconds())
+
+    async def rollback(self, session: str, transaction: bytes) -> None:
+        await self.call("Rollback", session=session, transaction_id=transaction)
+
+    async def reset(self, session: str) -> None:
+        """Begin another transaction in a session, and delete it."""
+        newer = await self.call("BeginTransaction", session=session, options=READ_WRITE)
+        await self.rollback(session, newer.id)
+        await self.delete_session(session)
+
+    async def change_ddl(self, statement: str) -> None:
+        method, database = "UpdateDatabaseDdl", self._settings.database
+        error = (await self.call(method, database=database, statements=[statement])).error
+        if error.code:  # the change was accepted, and not made
+            raise told(self._settings, method, CODES[int(error.code)], error.message)
+
+    async def ddl(self) -> list[str]:
+        return list(
+            (await self.call("GetDatabaseDdl", database=self._settings.database)).statements
         )
 
-    async def call(self, method: str, **request: Any) -> Any:
-        """Make one request to the database."""
+    async def call(self, method: str, **fields: Any) -> Any:
+        """Make one request, and return the message that answers it."""
         try:
-            return await self._call(method, request)
+            return await self._call(method, fields)
         except Unanswered:
             if self._calls.is_closed or self._world.now() >= self._world.limit():
                 raise
-        return await self._call(method, request)
+        return await self._call(method, fields)
 
-    async def _call(self, method: str, request: dict[str, Any]) -> Any:
-        settings = self._settings
+    async def _call(self, method: str, fields: dict[str, Any]) -> Any:
+        call = Call(partial(self._start, method, fields), writes=method == "Commit")
+        answer = await self._calls.make(call, partial(told, self._settings, method))
+        kind = cast("Any", type(answer))
+        return kind.pb(answer) if hasattr(kind, "pb") else answer  # some are plain already
 
-        def start(transport: Any) -> Any:
-            from . import messages  # loads the package, where that may take its time
-
-            return messages.start(transport, settings, method, request)
-
-        call = Call(start, writes=method == "Commit", is_stream=False)
-        answer = await self._calls.make(
-            call, lambda code, words: told(code, words, method, settings)
+    def _start(self, method: str, fields: dict[str, Any], transport: Any) -> Any:
+        package, database = PACKAGE, self._settings.database
+        if method.endswith("Ddl"):
+            package, admin = ADMIN, import_module(f"{ADMIN}.services.database_admin.transports")
+            transport = admin.DatabaseAdminGrpcTransport(channel=transport.grpc_channel)
+        routed = next(name for name in ("session", "database", "name") if name in fields)
+        metadata = (
+            ("google-cloud-resource-prefix", database),
+            ("x-goog-request-params", f"{routed}={quote(fields[routed], safe='')}"),
+            ("x-goog-spanner-route-to-leader", "true"),
         )
-        from . import messages
-
-        found = messages.read(method, answer)
-        if method == "UpdateDatabaseDdl" and found.code:  # it was accepted, and not made
-            raise told(CODES[found.code], found.message, method, settings)
-        return found
+        kind = getattr(import_module(f"{package}.types"), f"{method}Request")
+        stub = getattr(transport, re.sub(r"\B(?=[A-Z])", "_", method).lower())
+        message = kind.wrap(kind.pb()(**fields))
+        return stub.future(message, timeout=self._settings.request_timeout, metadata=metadata)
 
     def close(self) -> None:
         self._calls.close()

@@ -24,7 +24,7 @@ class TableMissing(Misconfigured):
     """The table is not there."""
 
 
-def told(code: str, words: str, method: str, settings: Settings) -> Exception:
+def told(settings: Settings, method: str, code: str, words: str) -> Exception:
     """Return our error for a status of gRPC."""
     database = settings.database
     if code == "ABORTED":
