@@ -213,22 +213,17 @@ class Database:
                     raise Misconfigured(f"{error}: {ADVICE}") from error
             if self._world.now() + LOOK_S >= give_up:
                 raise Unavailable(f"the table {self._settings.table!r} is still being made")
-            if made:
-                await sleep(self._world, LOOK_S)
-            else:
-                made = await self._create_table()
-
-    async def _create_table(self) -> bool:
-        try:
-            await self.wire.change_ddl(self._sql["table"])
-        except Denied as error:
-            raise Misconfigured(f"{error}. The table is missing: {ADVICE}") from error
-        except Misconfigured as error:
-            if "concurrent" not in str(error):
-                raise
-            await sleep(self._world, LOOK_S)  # another change of the schema is under way
-            return False
-        return True
+            try:
+                if not made:
+                    await self.wire.change_ddl(self._sql["table"])
+                    made = True
+                    continue
+            except Denied as error:
+                raise Misconfigured(f"{error}. The table is missing: {ADVICE}") from error
+            except Misconfigured as error:
+                if "concurrent" not in str(error):  # another change of the schema is under way
+                    raise
+            await sleep(self._world, LOOK_S)
 
     async def close(self) -> None:
         """Give the sessions back that nobody uses, if the server answers."""

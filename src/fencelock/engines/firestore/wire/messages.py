@@ -15,7 +15,6 @@ from ..settings import Settings
 EPOCH = datetime.fromtimestamp(0, UTC)
 MICROSECOND = timedelta(microseconds=1)
 KINDS = {str: "string_value", int: "integer_value", float: "double_value"}
-READABLE = frozenset(KINDS.values())
 
 Message: TypeAlias = dict[str, Any]
 
@@ -92,6 +91,6 @@ def _document(settings: Settings, found: Any, read_us: int) -> Document:
     """Read a document, which may be another program's: of its fields those we could have made."""
     pb: Any = cast("Any", type(found)).pb(found)
     kinds = {field: value.WhichOneof("value_type") for field, value in pb.fields.items()}
-    fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in READABLE}
+    fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in KINDS.values()}
     times = pb.create_time.ToMicroseconds(), pb.update_time.ToMicroseconds()
     return Document(pb.name.removeprefix(settings.documents), fields, *times, read_us)
