@@ -25,12 +25,12 @@ REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
 # What engines share.
 FLOORS = {
     "_google",
+    "backoff",
     "_http",
     "_sql",
     "doctor",
     "lending_pool",
     "options",
-    "polling",
     "timer",
     "units",
     "url",

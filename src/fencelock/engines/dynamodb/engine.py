@@ -30,7 +30,7 @@ from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
-from ..polling import LOOK_MIN_S, Polling
+from ..backoff import LOOK_MIN_S, PollBackoff
 from . import records
 from .observations import Observations
 from .records import Item, Record
@@ -55,7 +55,7 @@ class DynamoDBEngine(Engine):
         self._settings = settings(address)
         self._table = Table(world, self._settings)
         self._seen = Observations()
-        self._polling = Polling(world.random)
+        self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
         await self._table.ready()
@@ -103,13 +103,13 @@ class DynamoDBEngine(Engine):
             grant = granted(request.name, request.owner, found.fence, request.ttl, now)
             return grant if await self._extend(grant) is None else Busy(LOOK_MIN_S)
         left = max(self._seen.left(found, now), 0.0)
-        return Busy(min(self._polling.pause(request.owner, found.ttl), left), holder=found.meta)
+        return Busy(min(self._backoff.pause(request.owner, found.ttl), left), holder=found.meta)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._polling.begin(request.owner)
+        self._backoff.begin(request.owner)
 
     async def unwatch(self, request: Request) -> None:
-        self._polling.end(request.owner)
+        self._backoff.end(request.owner)
 
     # Renew, release
 

@@ -33,7 +33,7 @@ from ...errors import Misconfigured, Unavailable, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
 from .._google.settings import settled
-from ..polling import LOOK_MIN_S, Polling, back_off
+from ..backoff import LOOK_MIN_S, PollBackoff, back_off
 from . import documents
 from .documents import LOCK, MEMO, REVOKED, Document, Write, id_of
 from .settings import EMULATOR_VARIABLE, OPTIONS, settings
@@ -71,7 +71,7 @@ class FirestoreEngine(Engine):
         self._listener = Listener(world, self._settings, self._wire.listen)
         self._updated: dict[str, int] = {}
         """By owner, when the document of a grant was last updated, as far as we know."""
-        self._polling = Polling(world.random)
+        self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
         """See that Firestore answers, by deleting some of what holders that died have left."""
@@ -150,18 +150,18 @@ class FirestoreEngine(Engine):
 
     def _busy(self, request: Request, found: Document) -> Busy:
         """When to look again at a lock that another holds."""
-        pause = self._polling.pause(request.owner, float(found.fields["ttl"]))
+        pause = self._backoff.pause(request.owner, float(found.fields["ttl"]))
         if self._listener.tells(found.id):
-            pause = self._polling.jittered(LOOK_TOLD_S)
+            pause = self._backoff.jittered(LOOK_TOLD_S)
         return Busy(min(pause, found.left), holder=str(found.fields.get("meta", "")))
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._polling.begin(request.owner)
+        self._backoff.begin(request.owner)
         self._listener.watch(self._id(request.name), request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
         self._listener.unwatch(self._id(request.name), request.owner)
-        self._polling.end(request.owner)
+        self._backoff.end(request.owner)
 
     # Renew, release
 

@@ -123,7 +123,7 @@ class Listener:
             self._changed.set()
             await job.join(self._world.now() + CLOSE_S)
 
-    # Polling
+    # PollBackoff
 
     async def _listen(self) -> None:
         while not self._closing:

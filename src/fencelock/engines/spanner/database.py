@@ -19,8 +19,8 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import Denied, FencelockError, Misconfigured, Unavailable
 from ...world import World, sleep
+from ..backoff import back_off
 from ..lending_pool import LendingPool
-from ..polling import back_off
 from . import rows, tables
 from .rows import Row, Write
 from .settings import Settings

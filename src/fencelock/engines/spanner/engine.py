@@ -34,7 +34,7 @@ from ...errors import EngineError, OutcomeUnknown, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Together, Traits, granted
 from ...world import Signal, World
 from .._google.settings import settled
-from ..polling import Polling
+from ..backoff import PollBackoff
 from .database import Database
 from .rows import SIDE, Row, Write
 from .settings import EMULATOR_VARIABLE, OPTIONS, settings
@@ -64,7 +64,7 @@ class SpannerEngine(Engine):
         super().__init__(world, address)
         self._settings = settings(address)
         self._database = Database(world, self._settings)
-        self._polling = Polling(world.random)
+        self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
         await self._database.ready()
@@ -121,14 +121,14 @@ class SpannerEngine(Engine):
 
     def _busy(self, request: Request, row: Row) -> Busy:
         """When to look again: after a while, and when the lease ends."""
-        pause = self._polling.pause(request.owner, row.ttl_us / 1e6)
+        pause = self._backoff.pause(request.owner, row.ttl_us / 1e6)
         return Busy(min(pause, max(row.left, 0.0)), holder=row.meta)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._polling.begin(request.owner)
+        self._backoff.begin(request.owner)
 
     async def unwatch(self, request: Request) -> None:
-        self._polling.end(request.owner)
+        self._backoff.end(request.owner)
 
     # Renew, release
 

@@ -10,7 +10,7 @@ LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the 
 LOOKS_PER_TTL = 20
 
 
-class Polling:
+class PollBackoff:
     """How often each waiter of one client has looked."""
 
     def __init__(self, random: Callable[[], float]) -> None:
