@@ -17,7 +17,7 @@ from tests.servers.firestore import Firestore
 from tests.servers.server import until
 
 TTL_S = 60.0
-TURNS = 300  # of each of two processes, half of them in each of its two threads: 600 in all
+TURNS = 520  # of each of two processes, in two threads each: over a thousand in all
 
 RACER = """
 import sys, threading, fencelock

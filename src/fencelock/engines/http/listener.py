@@ -123,7 +123,7 @@ class Listener:
             self._changed.set()
             await job.join(self._world.now() + CLOSE_S)
 
-    # PollBackoff
+    # Polling
 
     async def _listen(self) -> None:
         while not self._closing:
