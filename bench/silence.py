@@ -17,10 +17,12 @@ from typing import Any
 import fencelock
 from fencelock import FencelockError, aio
 from tests.servers.etcd import Etcd
+from tests.servers.firestore import Firestore
 from tests.servers.mariadb import mariadb
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
+from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 ROUNDS = 2
@@ -65,6 +67,8 @@ def _servers() -> Iterator[_Stopped]:
         yield _Stopped(f"mariadb mode={mode}", mariadb(), partial(_mariadb_url, mode))
     yield _Stopped("etcd", Etcd(), lambda server: str(server.url))
     yield _Stopped("zookeeper", ZooKeeper(), lambda server: str(server.fresh_url()))
+    yield _Stopped("firestore", Firestore(), lambda server: str(server.fresh_url()))
+    yield _Stopped("spanner", Spanner(), lambda server: str(server.fresh_url()))
 
 
 def _postgresql_url(mode: str, server: Postgresql) -> str:

@@ -3,6 +3,7 @@ same place by two addresses is one lock."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -10,24 +11,31 @@ import pytest
 import fencelock
 from fencelock import Misconfigured
 from tests.servers.etcd import Etcd
+from tests.servers.firestore import Firestore
 from tests.servers.shared import shared
+from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 _number = count()
 NUMBER = "0000000007"
 NAMES = (
     *("a", "a/b", "a/b/c", "a/", "a//", "a//b", "/", "/a", "a0", "a/0", "a-1", "."),
+    *("lock:a", "memo:a", "a~sb", "a memo", "__a__"),
     *(f"a/lock-{NUMBER}", f"a/x__lock__{NUMBER}", "a/%", "a/%2F", "zookeeper", "zookeeper/a"),
 )
 
 
-@pytest.mark.parametrize("engine", ["etcd", "zookeeper"])
+FRESH: dict[str, Callable[[], str]] = {
+    "etcd": lambda: f"{shared(Etcd).url}?prefix=names-{next(_number)}/",
+    "zookeeper": lambda: shared(ZooKeeper).fresh_url(),
+    "firestore": lambda: shared(Firestore).fresh_url(),
+    "spanner": lambda: shared(Spanner).fresh_url(),
+}
+
+
+@pytest.mark.parametrize("engine", FRESH)
 def test_names_that_lie_within_each_other_do_not_meet(engine: str) -> None:
-    url = (
-        f"{shared(Etcd).url}?prefix=names-{next(_number)}/"
-        if engine == "etcd"
-        else shared(ZooKeeper).fresh_url()
-    )
+    url = FRESH[engine]()
     with fencelock.connect(url) as one, fencelock.connect(url) as other:
         probe = one.lock("a", ttl=60).acquire()
         names = [*NAMES]

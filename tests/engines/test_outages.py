@@ -13,11 +13,14 @@ from fencelock.world import GRACE_S
 from fencelock.worlds import clock
 from tests.faults.flavors import FLAVORS, SOON, Lab, run
 from tests.servers.etcd import Etcd
+from tests.servers.firestore import Firestore
 from tests.servers.proxy import Proxy
 from tests.servers.server import Server
+from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 SERVERS: dict[str, type[Etcd | ZooKeeper]] = {"etcd": Etcd, "zookeeper": ZooKeeper}
+WITHOUT_QUEUE: dict[str, type[Firestore | Spanner]] = {"firestore": Firestore, "spanner": Spanner}
 TTL_S = 60.0  # longer than any wait here: what is free again was given back, not outlived
 TIMEOUT_S = 0.5
 SLACK_S = 3.5  # for a machine under load; without a limit it is 5 s and more
@@ -33,6 +36,17 @@ def server(request: pytest.FixtureRequest) -> Iterator[Etcd | ZooKeeper]:
     """One of one's own, to be frozen."""
     with SERVERS[request.param]() as server:
         yield server
+
+
+@pytest.fixture(params=[*SERVERS, *WITHOUT_QUEUE])
+def any_server(request: pytest.FixtureRequest) -> Iterator[tuple[Server, str]]:
+    """One of one's own, to be frozen, and the URL of its locks."""
+    if request.param in SERVERS:
+        with SERVERS[request.param]() as queued:
+            yield queued, queued.url
+    else:
+        with WITHOUT_QUEUE[request.param]() as server:
+            yield server, server.fresh_url()
 
 
 async def refused(client: aio.Client, server: Server, timeout: float) -> tuple[Exception, float]:
@@ -51,10 +65,12 @@ async def refused(client: aio.Client, server: Server, timeout: float) -> tuple[E
 @pytest.mark.parametrize("timeout", [0.0, TIMEOUT_S])
 @pytest.mark.parametrize("used", ["before", "never"])
 def test_a_frozen_server_keeps_nobody_past_its_deadline(
-    flavor: str, server: Etcd | ZooKeeper, timeout: float, used: str
+    flavor: str, any_server: tuple[Server, str], timeout: float, used: str
 ) -> None:
+    server, url = any_server
+
     async def scenario(lab: Lab) -> None:
-        client, other = await lab.connect(server.url), await lab.connect(server.url)
+        client, other = await lab.connect(url), await lab.connect(url)
         if used == "before":
             async with client.lock("another", ttl=TTL_S):
                 pass

@@ -14,18 +14,25 @@ import fencelock
 from fencelock import AcquireTimeout, Lease
 from tests.engines.signal_injection import InjectedSignal, SignalInjection
 from tests.servers.etcd import Etcd
+from tests.servers.firestore import Firestore
 from tests.servers.server import until
 from tests.servers.shared import shared
+from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 SOON = 20.0
 TTL_S = 2.0
 MOMENTS_MAX = 600  # of more, every second or third
 _number: Iterator[int] = count()
-PATHS = ("/engines/etcd/", "/engines/zookeeper/", "/wires/grpc/")
+PATHS = (
+    *("/engines/etcd/", "/engines/zookeeper/", "/wires/grpc/"),
+    *("/engines/firestore/", "/engines/spanner/", "/engines/_google/", "/engines/lending_pool"),
+)
 WHERE = {
     "etcd": lambda: f"{shared(Etcd).url}?prefix=signals-{next(_number)}/",
     "zookeeper": lambda: f"{shared(ZooKeeper).fresh_url()}?session=4",
+    "firestore": lambda: shared(Firestore).fresh_url(),
+    "spanner": lambda: shared(Spanner).fresh_url(),
 }
 
 

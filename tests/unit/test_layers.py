@@ -23,7 +23,19 @@ SOURCE = Path(__file__).parents[2] / "src"
 ROOT = "fencelock"  # fencelock/__init__.py: what a user imports
 REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
 # What engines share.
-FLOORS = {"_http", "_sql", "doctor", "options", "timer", "units", "url", "waiters"}
+FLOORS = {
+    "_google",
+    "backoff",
+    "_http",
+    "_sql",
+    "doctor",
+    "lending_pool",
+    "options",
+    "timer",
+    "units",
+    "url",
+    "waiters",
+}
 ABOVE = {
     "redlock": "redis"
 }  # an engine over another: the connections, keys and scripts of that one

@@ -191,6 +191,31 @@ def test_an_attempt_is_taken_back_after_its_write_has_ended(
     asyncio.run(scenario())
 
 
+def test_a_write_under_way_is_waited_for_before_its_attempt_is_taken_back(
+    lossy: Front, server: Firestore, collection: str
+) -> None:
+    """H09: to look before it has ended would find nothing, and leave what it writes."""
+
+    async def scenario() -> None:
+        async with aio.connect(lossy.url_of(collection), request_timeout=60) as client:
+            await client.holders("seat")
+            engine, request = client._core.engine, Request("seat", "1" * 32, TTL_S)
+            lossy.hold.clear()
+            lossy.calls.clear()
+            job = asyncio.create_task(engine.acquire(request))
+            await seen(lambda: "Commit" in lossy.calls)
+            job.cancel()
+            await asyncio.wait({job})
+            undo = asyncio.create_task(engine.withdraw(request))
+            await asyncio.wait({undo}, timeout=1.0)
+            assert lossy.calls == ["Commit"]
+            lossy.hold.set()
+            await undo
+            assert not server.documents(collection)
+
+    asyncio.run(scenario())
+
+
 def test_a_connection_that_is_cut_and_comes_back_costs_no_lease(
     flavor: str, server: Firestore, collection: str
 ) -> None:

@@ -304,12 +304,12 @@ def test_all_who_wait_share_one_poll(flavor: str, tmp_path: Path) -> None:
                 await lab.until_queued(holder, f"l{number}", 1)
             pools = engine_of(client)._replicas._nodes._pools  # type: ignore[attr-defined]
             polls = pools[0, "polls"]
-            assert len(polls._taken) <= 2
+            assert len(polls._members._taken) <= 2
             for lease in leases:
                 await lease.release()
             for job in jobs:
                 await (await job.result(LONG_S)).release()
-            assert len(polls._taken) <= 2
+            assert len(polls._members._taken) <= 2
 
     run(flavor, scenario)
 

@@ -124,8 +124,8 @@ def test_shares_are_refused_and_engines_named_that_have_them(locks_url: str) -> 
         ("spanner://project/instance", {}, "names no database by ''"),
         ("spanner://project/instance/Data", {}, "names no database by 'Data'"),
         ("spanner://project", {}, "names no instance by ''"),
-        ("spanner:///instance/database", {}, "names no project by ''"),
-        ("spanner://one,two/instance/database", {}, "names no project"),
+        ("spanner:///instance/database", {}, "names no project of Google Cloud by ''"),
+        ("spanner://one,two/instance/database", {}, "names no project of Google Cloud"),
         ("spanner://project/instance/database/locks", {}, "behind the database"),
         ("spanner://localhost:9010/instance/database", {}, "emulator=host:port"),
         ("spanner://me:secret@project/instance/database", {}, "credentials are not part"),
@@ -171,20 +171,6 @@ def test_credentials_that_are_missing_are_said_to_be(
         fencelock.connect("spanner://project/instance/database").open()
 
 
-class Answer(Exception):
-    """What gRPC raises, as far as it is looked at."""
-
-    def __init__(self, code: str, words: str) -> None:
-        super().__init__(words)
-        self._code, self._words = code, words
-
-    def code(self) -> Any:
-        return type("Code", (), {"name": self._code})
-
-    def details(self) -> str:
-        return self._words
-
-
 @pytest.mark.parametrize(
     ("code", "words", "method", "kind", "told"),
     [
@@ -203,7 +189,7 @@ def test_an_error_says_what_happened(
     code: str, words: str, method: str, kind: type[Exception], told: str
 ) -> None:
     found = settings(parse("spanner://project/instance/database", {}))
-    error = errors.told(Answer(code, words), method, found)
+    error = errors.told(found, method, code, words)
     assert isinstance(error, kind)
     assert told in str(error)
 
@@ -233,7 +219,7 @@ def test_the_convention_of_the_emulator_is_kept(
         with client.lock("seat", ttl=TTL_S):
             assert server.execute(database, "SELECT COUNT(*) FROM fencelock") == [["1"]]
         topics = [found.topic for found in drive(client._core.engine.diagnose())]
-        assert "server" in topics
+        assert "emulator" in topics
 
 
 def test_the_doctor_warns_of_rows_that_stay(flavor: str, server: Spanner, database: str) -> None:
@@ -242,7 +228,7 @@ def test_the_doctor_warns_of_rows_that_stay(flavor: str, server: Spanner, databa
         findings = {found.topic: found for found in await ours._core.engine.diagnose()}
         assert {topic: found.level for topic, found in findings.items()} == {
             "clock": "ok",
-            "server": "warning",
+            "emulator": "warning",
             "table": "ok",
             "rows": "ok",
         }

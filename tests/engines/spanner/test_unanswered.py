@@ -26,7 +26,7 @@ class Losing:
     """Have the answers to some requests be lost: the connection is cut once they were sent."""
 
     def __init__(self, client: Any, proxy: Proxy) -> None:
-        self._wire = client._core.engine._database._wire
+        self._wire = client._core.engine._database.wire
         self._proxy = proxy
         self._call = self._wire._call
         self.lose = list[str]()
@@ -117,7 +117,7 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(through(locks_url, server, proxy))
         other = await lab.connect(locks_url)
-        wire: Any = client._core.engine._database._wire  # type: ignore[attr-defined]
+        wire: Any = client._core.engine._database.wire  # type: ignore[attr-defined]
         call, blocked = wire._call, list[bool]()
 
         async def late(method: str, request: dict[str, Any]) -> Any:
@@ -184,7 +184,7 @@ def test_a_commit_that_comes_late_does_nothing_after_it_was_taken_back(
     async def scenario(lab: Lab) -> None:
         client, rival = await lab.connect(locks_url), await lab.connect(locks_url)
         engine = client._core.engine
-        wire: Any = engine._database._wire  # type: ignore[attr-defined]
+        wire: Any = engine._database.wire  # type: ignore[attr-defined]
         call, sent = wire._call, list[dict[str, Any]]()
 
         async def held_back(method: str, request: dict[str, Any]) -> Any:
@@ -214,7 +214,7 @@ def test_a_transaction_that_others_abort_is_tried_again_and_not_for_ever(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(locks_url, request_timeout=0.5)
-        wire: Any = client._core.engine._database._wire  # type: ignore[attr-defined]
+        wire: Any = client._core.engine._database.wire  # type: ignore[attr-defined]
         call, times = wire._call, [3]
 
         async def aborted(method: str, request: dict[str, Any]) -> Any:

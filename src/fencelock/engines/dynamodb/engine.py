@@ -30,14 +30,12 @@ from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
+from ..backoff import LOOK_MIN_S, PollBackoff
 from . import records
 from .observations import Observations
 from .records import Item, Record
 from .settings import OPTIONS, settings
 from .table import Table
-
-LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
-LOOKS_PER_TTL = 20
 
 SHARED = "dynamodb has locks of one holder only: use redis, postgresql, mysql, etcd or zookeeper"
 
@@ -57,7 +55,7 @@ class DynamoDBEngine(Engine):
         self._settings = settings(address)
         self._table = Table(world, self._settings)
         self._seen = Observations()
-        self._looks: dict[str, int] = {}  # of each waiter
+        self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
         await self._table.ready()
@@ -105,20 +103,13 @@ class DynamoDBEngine(Engine):
             grant = granted(request.name, request.owner, found.fence, request.ttl, now)
             return grant if await self._extend(grant) is None else Busy(LOOK_MIN_S)
         left = max(self._seen.left(found, now), 0.0)
-        return Busy(min(self._pause(request.owner, found.ttl), left), holder=found.meta)
-
-    def _pause(self, owner: str, ttl: float) -> float:
-        looks = self._looks.get(owner, 0)
-        if looks:
-            self._looks[owner] = looks + 1
-        most = min(max(ttl / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
-        return min(LOOK_MIN_S * 1.5 ** min(looks, 10), most) * (0.75 + self.world.random() / 2)
+        return Busy(min(self._backoff.pause(request.owner, found.ttl), left), holder=found.meta)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._looks[request.owner] = 1
+        self._backoff.begin(request.owner)
 
     async def unwatch(self, request: Request) -> None:
-        self._looks.pop(request.owner, None)
+        self._backoff.end(request.owner)
 
     # Renew, release
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...model import Finding
+from .._google.settings import emulator_finding
 from ..doctor import clock, clock_offset
 from .documents import LOCK, next_id
-from .settings import Settings
+from .settings import EMULATOR_VARIABLE, Settings
 from .wire import Wire
 
 FOREIGN_MAX = 100
-EMULATOR = "locks are on an emulator, which keeps nothing when it ends"
-EMULATOR_ADVICE = "leave emulator= out, and FIRESTORE_EMULATOR_HOST unset, to lock in Google Cloud"
 FOREIGN_ADVICE = "give the locks a collection of their own"
 
 
@@ -22,8 +21,8 @@ async def diagnose(wire: Wire, settings: Settings, wall_us: Callable[[], int]) -
     server_us = await wire.server_us()
     ahead = clock_offset(server_us, before, wall_us())
     findings = [Finding("ok", "database", f"{settings.database} of {settings.project} answers")]
-    if wire.emulator:
-        findings.append(Finding("warning", "emulator", EMULATOR, EMULATOR_ADVICE))
+    if settings.emulator:
+        findings.append(emulator_finding(EMULATOR_VARIABLE))
     found = await wire.ids_between(LOCK, next_id(LOCK), FOREIGN_MAX)
     others = [document.id for document in found if not document.is_ours]
     if others:

@@ -31,17 +31,17 @@ from typing import ClassVar
 from ...engine import Address, Engine
 from ...errors import Misconfigured, Unavailable, Unsupported
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
-from ...world import Signal, World, sleep
+from ...world import Signal, World
+from .._google.settings import settled
+from ..backoff import LOOK_MIN_S, PollBackoff, back_off
 from . import documents
 from .documents import LOCK, MEMO, REVOKED, Document, Write, id_of
-from .settings import OPTIONS, settings
+from .settings import EMULATOR_VARIABLE, OPTIONS, settings
 from .wire import Wire
 from .wire.errors import Contended, Refused
 from .wire.listener import Listener
 
-LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
-LOOK_TOLD_S = 3.0  # where a listener will tell of a change
-LOOKS_PER_TTL = 20
+LOOK_TOLD_S = 3.0  # between two looks of a waiter whom a listener will tell of a change
 TRIES = 10  # of a write whose document was changed since it was read
 BACK_OFF_S, BACK_OFF_MAX_S = 0.02, 1.0  # between tries of a write that others were in the way of
 SWEEP_MAX = 20  # dead documents that a client deletes when it opens
@@ -60,6 +60,10 @@ class FirestoreEngine(Engine):
         "correctness", "network", fence=True, push=True, durable=True, portable=True, remembers=True
     )
 
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        return settled(address, EMULATOR_VARIABLE)
+
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = settings(address)
@@ -67,7 +71,7 @@ class FirestoreEngine(Engine):
         self._listener = Listener(world, self._settings, self._wire.listen)
         self._updated: dict[str, int] = {}
         """By owner, when the document of a grant was last updated, as far as we know."""
-        self._looks: dict[str, int] = {}  # of each waiter
+        self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
         """See that Firestore answers, by deleting some of what holders that died have left."""
@@ -101,18 +105,16 @@ class FirestoreEngine(Engine):
 
         Whatever others do to the document meanwhile, it is tried until the time is over.
         """
-        pause, now = BACK_OFF_S, self.world.now()
-        until = min(now + self._settings.request_timeout, self.world.limit())
+        tried, until = 0, min(self.world.now() + self._settings.request_timeout, self.world.limit())
         while True:
             try:
                 return await self._wire.commit(*writes)
             except Refused:
                 return None
             except Contended:
-                if self.world.now() + pause >= until:
+                tried += 1
+                if not await back_off(self.world, tried, BACK_OFF_S, BACK_OFF_MAX_S, until):
                     raise
-            await sleep(self.world, pause * (0.5 + self.world.random()))
-            pause = min(pause * 2, BACK_OFF_MAX_S)
 
     # Acquire
 
@@ -143,43 +145,34 @@ class FirestoreEngine(Engine):
         now = self.world.now()
         grant = granted(request.name, request.owner, found.created_us, request.ttl, now)
         self._updated[request.owner] = found.updated_us
-        (answer,) = await self._renew([grant])
+        answer = (await self._renew([grant]))[grant.owner]
         return answer if isinstance(answer, Grant) else Busy(LOOK_MIN_S)
 
     def _busy(self, request: Request, found: Document) -> Busy:
         """When to look again at a lock that another holds."""
-        owner, ttl = request.owner, float(found.fields["ttl"])
-        looks = self._looks.get(owner, 0)
-        if looks:
-            self._looks[owner] = looks + 1
-        most = min(max(ttl / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
-        pause = min(LOOK_MIN_S * 1.5 ** min(looks, 10), most)
+        pause = self._backoff.pause(request.owner, float(found.fields["ttl"]))
         if self._listener.tells(found.id):
-            pause = LOOK_TOLD_S
-        pause *= 0.75 + self.world.random() / 2
+            pause = self._backoff.jittered(LOOK_TOLD_S)
         return Busy(min(pause, found.left), holder=str(found.fields.get("meta", "")))
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._looks[request.owner] = 1
+        self._backoff.begin(request.owner)
         self._listener.watch(self._id(request.name), request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
         self._listener.unwatch(self._id(request.name), request.owner)
-        self._looks.pop(request.owner, None)
+        self._backoff.end(request.owner)
 
     # Renew, release
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
-        alive = [grant for grant in grants if grant.valid_until > now]
-        answers = {
-            grant.owner: answer
-            for grant, answer in zip(alive, await self._renew(alive), strict=True)
-        }
+        known = await self._renew([grant for grant in grants if grant.valid_until > now])
         expired = Gone("expired", "it was not renewed in time")
-        return [answers.get(grant.owner, expired) for grant in grants]
+        # Where nothing is known the old end stands, and the keeper asks again.
+        return [known.get(g.owner, g) if g.valid_until > now else expired for g in grants]
 
-    async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+    async def _renew(self, grants: Sequence[Grant]) -> dict[str, Grant | Gone]:
         """Update the documents of these grants in one request, and read those that were changed."""
         known, failures = dict[str, Grant | Gone](), list[Exception]()
         for _ in range(TRIES):
@@ -211,8 +204,7 @@ class FirestoreEngine(Engine):
                 break
         if grants and not known:
             raise failures[0] if failures else Unavailable("its documents changed all the time")
-        # Where neither is known the old end stands, and the keeper asks again.
-        return [known.get(grant.owner, grant) for grant in grants]
+        return known
 
     async def _look_up(self, grants: Sequence[Grant]) -> dict[str, Gone]:
         """Read when the documents of these were last updated, and which are gone, and why."""

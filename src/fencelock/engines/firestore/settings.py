@@ -7,23 +7,20 @@ from typing import NamedTuple
 
 from ...engine import Address
 from ...errors import Misconfigured
+from .._google.settings import read_emulator, read_project
 from ..options import REQUEST_TIMEOUT_S, Reader, common, text
 from .documents import escaped
 
+EMULATOR_VARIABLE = "FIRESTORE_EMULATOR_HOST"  # as all clients of Google's read it
 EXAMPLE = "write firestore://project/collection"
 PREFIX_MAX = 400  # bytes: with the longest name, a document's id stays below Firestore's 1,500
 DEFAULT = "(default)"  # what Firestore calls a database that has no name of its own
-LOGIN = (
-    "run gcloud auth application-default login, or name a service account's key file in "
-    "GOOGLE_APPLICATION_CREDENTIALS"
-)
-_PROJECT = re.compile(r"[a-z][a-z0-9-]{0,61}[a-z0-9]")
 _SEGMENT = re.compile(r"(?!\.\.?$)(?!__.*__$)[^/]{1,500}")
 
 OPTIONS: dict[str, Reader] = {
     **common("prefix", "request_timeout"),
     "database": text("database"),
-    "emulator": text("emulator"),
+    "emulator": read_emulator,
 }
 
 
@@ -33,7 +30,7 @@ class Settings(NamedTuple):
     project: str
     database: str
     collection: str
-    emulator: str  # host:port; none where the environment may name one
+    emulator: str | None  # host:port, if it is one
     prefix: str
     request_timeout: float
 
@@ -56,21 +53,17 @@ class Settings(NamedTuple):
 def settings(address: Address) -> Settings:
     """Read the address of a firestore engine."""
     options, collection = address.options, address.path.removeprefix("/")
-    project, port = address.hosts[0] if len(address.hosts) == 1 else ("", None)
-    if port is not None:
-        raise Misconfigured(f"{EXAMPLE}: a server of one's own is named by emulator=host:port")
-    if not _PROJECT.fullmatch(project):
-        raise Misconfigured(f"a firestore URL names one project of Google Cloud: {EXAMPLE}")
-    if address.user is not None or address.password is not None:
-        raise Misconfigured(f"a firestore URL has no user: {LOGIN}")
-    segments = collection.split("/")
+    project, segments = read_project(address, EXAMPLE), collection.split("/")
     if len(segments) % 2 == 0 or not all(_SEGMENT.fullmatch(one) for one in segments):
         raise Misconfigured(f"a Firestore collection cannot be {collection!r:.80}: {EXAMPLE}")
-    prefix, emulator = str(options.get("prefix", "")), str(options.get("emulator", ""))
+    prefix, emulator = str(options.get("prefix", "")), options.get("emulator")
     if len(escaped(prefix).encode()) > PREFIX_MAX:
         raise Misconfigured(f"prefix must be shorter: {PREFIX_MAX} bytes at most")
-    if emulator and not emulator.rpartition(":")[2].isdigit():
-        raise Misconfigured(f"emulator must be host:port, not {emulator!r:.80}")
-    request_timeout = float(str(options.get("request_timeout", REQUEST_TIMEOUT_S)))
-    database = str(options.get("database", DEFAULT))
-    return Settings(project, database, collection, emulator, prefix, request_timeout)
+    return Settings(
+        project,
+        str(options.get("database", DEFAULT)),
+        collection,
+        None if emulator is None else str(emulator),
+        prefix,
+        float(str(options.get("request_timeout", REQUEST_TIMEOUT_S))),
+    )

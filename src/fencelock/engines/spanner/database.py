@@ -13,19 +13,22 @@ and else in the background. A commit that is held up on its way can then do noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import Denied, FencelockError, Misconfigured, Unavailable
 from ...world import World, sleep
+from ..backoff import back_off
+from ..lending_pool import LendingPool
 from . import rows, tables
 from .rows import Row, Write
-from .sessions import Session, SessionPool
 from .settings import Settings
 from .wire import Wire
 from .wire.errors import Aborted, SessionMissing, TableMissing
 
 T = TypeVar("T")
+Decide: TypeAlias = Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]]
 
 AGAIN_MIN_S, AGAIN_MAX_S = 0.005, 0.25  # between two attempts of a transaction
 SESSIONS_LOST_MAX = 3
@@ -45,6 +48,13 @@ class Committed(NamedTuple, Generic[T]):
     """The timestamp of the commit."""
 
 
+class Session:
+    """One session of the server, by its name. It has one transaction at a time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class Database:
     """One table of one database, for one client."""
 
@@ -52,16 +62,13 @@ class Database:
         self._world = world
         self._settings = settings
         self._sql = tables.statements(settings.table)
-        self._wire = Wire(world, settings)
-        self._pool = SessionPool(world, self._new_session, settings.pool)
+        self.wire = Wire(world, settings)
+        self._pool = LendingPool[Session](world, self._new_session, settings.pool)
         self._doubts: dict[str, Session] = {}
         """By owner, where a commit had no answer."""
 
-    async def call(self, method: str, **request: Any) -> Any:
-        return await self._wire.call(method, **request)
-
-    async def _new_session(self) -> str:
-        return str(await self.call("CreateSession", database=self._settings.database))
+    async def _new_session(self) -> Session:
+        return Session(await self.wire.create_session())
 
     def _give_up(self) -> float:
         return min(self._world.now() + self._settings.request_timeout, self._world.limit())
@@ -77,31 +84,44 @@ class Database:
         return await self._read("scan", prefix=prefix)
 
     async def _read(self, statement: str, **parameters: str | Sequence[str]) -> list[Row]:
-        give_up, sql = self._give_up(), self._sql[statement]
+        async def ask(session: Session) -> list[Row]:
+            sql = self._sql[statement]
+            _, found = await self.wire.execute(session.name, sql, begin=False, **parameters)
+            return [rows.read(values) for values in found]
+
+        # A read leaves nothing open.
+        return await self._in_session(ask, self._give_up(), self._pool.give_back)
+
+    async def _in_session(
+        self,
+        work: Callable[[Session], Awaitable[T]],
+        give_up: float,
+        failed: Callable[[Session], None],
+    ) -> T:
+        """Do this in a session, and in another one where Spanner has dropped it."""
         for _ in range(SESSIONS_LOST_MAX):
             session = await self._pool.lend(give_up)
+            if session is None:
+                all_lent = f"all {self._settings.pool} sessions of this client were in use"
+                raise Unavailable(f"{all_lent}, nothing was done: allow more by pool=")
             try:
-                _, found = await self.call(
-                    "ExecuteSql", session=session.name, sql=sql, begin=False, **parameters
-                )
+                answer = await work(session)
             except SessionMissing:
                 self._pool.forget(session)
                 self._pool.drain()
             except BaseException:
-                self._pool.give_back(session)  # a read leaves nothing open
+                failed(session)
                 raise
             else:
                 self._pool.give_back(session)
-                return [rows.read(values) for values in found]
-        raise self._sessions_lost()
+                return answer
+        database = self._settings.database
+        raise Unavailable(f"{database} forgets each session at once; nothing was done")
 
     # Transactions
 
     async def transact(
-        self,
-        names: Sequence[str],
-        decide: Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]],
-        owners: Sequence[str] = (),
+        self, names: Sequence[str], decide: Decide[T], owners: Sequence[str] = ()
     ) -> Committed[T]:
         """Read these rows, and write what is decided on. ``decide`` may be called several times.
 
@@ -111,52 +131,40 @@ class Database:
             if owner in self._doubts:
                 await self._reset(self._doubts[owner])
                 self._doubts.pop(owner, None)
-        give_up, session = self._give_up(), None
-        aborted = lost = 0
-        try:
+        give_up = self._give_up()
+
+        async def attempts(session: Session) -> Committed[T]:
+            aborted = 0
             while True:
-                if session is None:
-                    session = await self._pool.lend(give_up)
                 try:
-                    done = await self._attempt(session, names, decide, owners)
-                    self._pool.give_back(session)
-                    return done
+                    return await self._attempt(session, names, decide, owners)
                 except Aborted as error:
                     aborted += 1
-                    if not await self._pause(aborted, give_up):
+                    if not await back_off(self._world, aborted, AGAIN_MIN_S, AGAIN_MAX_S, give_up):
                         words = "met others each time; nothing was done"
                         raise Unavailable(f"{aborted} transactions {words} ({error})") from error
-                except SessionMissing:
-                    self._pool.forget(session)
-                    self._pool.drain()
-                    session, lost = None, lost + 1
-                    if lost == SESSIONS_LOST_MAX:
-                        raise self._sessions_lost() from None
-        except BaseException:
-            if session is not None:
-                self._abandon(session, owners)
-            raise
+
+        return await self._in_session(attempts, give_up, lambda one: self._abandon(one, owners))
 
     async def _attempt(
         self,
         session: Session,
         names: Sequence[str],
-        decide: Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]],
+        decide: Decide[T],
         owners: Sequence[str],
     ) -> Committed[T]:
-        asked_at, sql = self._world.now(), self._sql["lock"]
-        transaction, found = await self.call(
-            "ExecuteSql", session=session.name, sql=sql, begin=True, names=names
+        asked_at, wire = self._world.now(), self.wire
+        transaction, found = await wire.execute(
+            session.name, self._sql["lock"], begin=True, names=names
         )
         seen = [rows.read(values) for values in found]
         answer, writes = decide({row.name: row for row in seen})
-        known = {"session": session.name, "transaction": transaction}
         if not writes:
-            await self.call("Rollback", **known)
+            await wire.rollback(session.name, transaction)
             return Committed(answer, asked_at, 0)
         self._doubts.update(dict.fromkeys(owners, session))
         try:
-            micros = await self.call("Commit", **known, writes=writes, table=self._settings.table)
+            micros = await wire.commit(session.name, transaction, writes)
         except (Aborted, SessionMissing, Unavailable, Misconfigured):
             self._know(owners)
             raise
@@ -166,15 +174,6 @@ class Database:
     def _know(self, owners: Sequence[str]) -> None:
         for owner in owners:
             self._doubts.pop(owner, None)
-
-    async def _pause(self, aborted: int, give_up: float) -> bool:
-        """Let the other transaction end; False where there is no time for that."""
-        most = min(AGAIN_MIN_S * 1.5 ** min(aborted, 20), AGAIN_MAX_S)
-        pause = most * (0.5 + self._world.random() / 2)
-        if self._world.now() + pause >= give_up:
-            return False
-        await sleep(self._world, pause)
-        return True
 
     def _abandon(self, session: Session, owners: Sequence[str]) -> None:
         """See to a session in which a transaction may be open."""
@@ -188,9 +187,7 @@ class Database:
     async def _reset(self, session: Session) -> None:
         """Have no transaction go on in a session that nobody uses any more."""
         try:
-            newer = await self.call("BeginTransaction", session=session.name)
-            await self.call("Rollback", session=session.name, transaction=newer)
-            await self.call("DeleteSession", name=session.name)
+            await self.wire.reset(session.name)
         except SessionMissing:
             pass  # nor does the session
         except Aborted as error:  # told by none of the three
@@ -201,10 +198,6 @@ class Database:
             await self._reset(session)
         except FencelockError:
             pass  # Spanner aborts what is idle for 10 s
-
-    def _sessions_lost(self) -> Unavailable:
-        database = self._settings.database
-        return Unavailable(f"{database} forgets each session at once; nothing was done")
 
     # The table
 
@@ -220,33 +213,25 @@ class Database:
                     raise Misconfigured(f"{error}: {ADVICE}") from error
             if self._world.now() + LOOK_S >= give_up:
                 raise Unavailable(f"the table {self._settings.table!r} is still being made")
-            if made:
-                await sleep(self._world, LOOK_S)
-            else:
-                made = await self._create_table()
-
-    async def _create_table(self) -> bool:
-        request = {"database": self._settings.database, "statements": [self._sql["table"]]}
-        try:
-            await self.call("UpdateDatabaseDdl", **request)
-        except Denied as error:
-            raise Misconfigured(f"{error}. The table is missing: {ADVICE}") from error
-        except Misconfigured as error:
-            if "concurrent" not in str(error):
-                raise
-            await sleep(self._world, LOOK_S)  # another change of the schema is under way
-            return False
-        return True
+            try:
+                if not made:
+                    await self.wire.change_ddl(self._sql["table"])
+                    made = True
+                    continue
+            except Denied as error:
+                raise Misconfigured(f"{error}. The table is missing: {ADVICE}") from error
+            except Misconfigured as error:
+                if "concurrent" not in str(error):  # another change of the schema is under way
+                    raise
+            await sleep(self._world, LOOK_S)
 
     async def close(self) -> None:
         """Give the sessions back that nobody uses, if the server answers."""
-        idle = [self._deletion(session) for session in self._pool.drain()]
+        delete = self.wire.delete_session
+        idle = [partial(delete, session.name) for session in self._pool.drain()]
         if idle:
             await self._world.gather(idle, self._world.now() + CLOSE_S)
-        self._wire.close()
-
-    def _deletion(self, session: Session) -> Callable[[], Any]:
-        return lambda: self.call("DeleteSession", name=session.name)
+        self.close_nowait()
 
     def close_nowait(self) -> None:
-        self._wire.close()
+        self.wire.close()

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from ...errors import Denied
 from ...model import Finding
+from .._google.settings import emulator_finding
 from ..doctor import clock, clock_offset
 from .database import Database
 from .rows import SIDE
-from .settings import Settings
+from .settings import EMULATOR_VARIABLE, Settings
 
 POLICY_ADVICE = "ALTER TABLE {} ADD ROW DELETION POLICY (OLDER_THAN(ends_at, INTERVAL 1 DAY))"
 
@@ -23,10 +24,9 @@ async def diagnose(
     (row,) = await database.look(SIDE)
     findings = [clock(clock_offset(row.now_us, before, wall_us()))]
     if settings.emulator:
-        words = "an emulator keeps everything in memory: a restart loses all locks"
-        findings.append(Finding("warning", "server", words, "leave emulator= out for Spanner"))
+        findings.append(emulator_finding(EMULATOR_VARIABLE))
     try:
-        statements = await database.call("GetDatabaseDdl", database=settings.database)
+        statements = await database.wire.ddl()
     except Denied as error:
         return [*findings, Finding("note", "table", f"how it was made cannot be seen: {error}")]
     return [*findings, *_table(settings.table, statements)]

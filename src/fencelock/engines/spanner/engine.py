@@ -31,26 +31,14 @@ from typing import ClassVar
 
 from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unsupported
-from ...model import (
-    Busy,
-    Finding,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Together,
-    Traits,
-    granted,
-    in_order,
-)
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Together, Traits, granted
 from ...world import Signal, World
+from .._google.settings import settled
+from ..backoff import PollBackoff
 from .database import Database
 from .rows import SIDE, Row, Write
-from .settings import OPTIONS, settings, settled
+from .settings import EMULATOR_VARIABLE, OPTIONS, settings
 
-LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
-LOOKS_PER_TTL = 20
 TOGETHER = 500  # leases that are renewed in one transaction
 
 SHARED = "spanner has locks of one holder only: use redis, postgresql, mysql, etcd or zookeeper"
@@ -70,13 +58,13 @@ class SpannerEngine(Engine):
 
     @classmethod
     def settled(cls, address: Address) -> Address:
-        return settled(address)
+        return settled(address, EMULATOR_VARIABLE)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = settings(address)
         self._database = Database(world, self._settings)
-        self._looks: dict[str, int] = {}  # of each waiter
+        self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
         await self._database.ready()
@@ -133,18 +121,14 @@ class SpannerEngine(Engine):
 
     def _busy(self, request: Request, row: Row) -> Busy:
         """When to look again: after a while, and when the lease ends."""
-        looks = self._looks.get(request.owner, 0)
-        if looks:
-            self._looks[request.owner] = looks + 1
-        most = min(max(row.ttl_us / 1e6 / LOOKS_PER_TTL, LOOK_MIN_S), LOOK_MAX_S)
-        pause = min(LOOK_MIN_S * 1.5 ** min(looks, 10), most) * (0.75 + self.world.random() / 2)
+        pause = self._backoff.pause(request.owner, row.ttl_us / 1e6)
         return Busy(min(pause, max(row.left, 0.0)), holder=row.meta)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._looks[request.owner] = 1
+        self._backoff.begin(request.owner)
 
     async def unwatch(self, request: Request) -> None:
-        self._looks.pop(request.owner, None)
+        self._backoff.end(request.owner)
 
     # Renew, release
 
@@ -176,14 +160,10 @@ class SpannerEngine(Engine):
         ]
 
     async def release(self, grant: Grant | Request) -> bool:
-        (freed,) = await self._free([grant])
+        (freed,) = await self.release_all([grant])
         return freed
 
-    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
-        return await self._free(grants)
-
-    async def _free(self, grants: Sequence[Grant | Request]) -> list[bool]:
-        """Delete the rows of these owners: which of them held their locks."""
+    async def release_all(self, grants: Sequence[Grant | Request]) -> list[bool]:
         keys = [self._key(grant.name) for grant in grants]
 
         def decide(rows: Rows) -> tuple[list[bool], list[Write]]:
@@ -204,7 +184,7 @@ class SpannerEngine(Engine):
         return State(name, tuple(self._holdings(found)))
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return in_order(self._holdings(await self._database.scan(self._key(prefix))))
+        return self._holdings(await self._database.scan(self._key(prefix)))
 
     def _holdings(self, found: Sequence[Row]) -> list[Holding]:
         prefix = self._settings.prefix

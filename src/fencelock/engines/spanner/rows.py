@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,6 +14,9 @@ SIDE = "\x1f"  # parts a name from what is not a lock: no name and no prefix has
 
 Write: TypeAlias = tuple[Literal["insert_or_update", "update", "delete"], dict[str, str | None]]
 """A mutation, and the columns that it writes: all that must have a value, where it may insert."""
+
+Values: TypeAlias = list[str | None]
+"""A row of an answer."""
 
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -87,7 +89,7 @@ class Row(NamedTuple):
         return json.loads(self.meta) if self.now_us < self.ends_us else {}
 
 
-def read(values: Sequence[str | None]) -> Row:
+def read(values: Values) -> Row:
     """Read one row of an answer; one that is not there is free."""
     name, owner, granted_us, ends_us, ttl_us, meta, revoked, reason, now_us = values
     return Row(

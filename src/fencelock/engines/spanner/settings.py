@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import NamedTuple
 
 from ...engine import Address
 from ...errors import Misconfigured
-from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common, switch, text
+from .._google.settings import read_emulator, read_project
+from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common, switch
 
 TABLE = "fencelock"
+EMULATOR_VARIABLE = "SPANNER_EMULATOR_HOST"  # as all clients of Google's read it
 EXAMPLE = "write spanner://project/instance/database"
-_PROJECT = re.compile(r"[a-z][a-z0-9.-]*[a-z0-9]")
 _INSTANCE = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]")
 _DATABASE = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
@@ -30,7 +30,7 @@ OPTIONS: dict[str, Reader] = {
     **common("prefix", "request_timeout", "connect_timeout", "pool"),
     "table": check_table,
     "create": switch("create"),
-    "emulator": text("emulator"),
+    "emulator": read_emulator,
 }
 
 
@@ -47,26 +47,12 @@ class Settings(NamedTuple):
     create: bool
 
 
-def settled(address: Address) -> Address:
-    """Name the emulator that Google's own clients would use, if none is named."""
-    emulator = os.environ.get("SPANNER_EMULATOR_HOST")
-    if emulator and "emulator" not in address.options:
-        return address._replace(options={**address.options, "emulator": emulator})
-    return address
-
-
 def settings(address: Address) -> Settings:
     """Read the address of a spanner engine."""
-    options = address.options
-    project, port = address.hosts[0] if len(address.hosts) == 1 else ("", None)
+    options, project = address.options, read_project(address, EXAMPLE)
     _, instance, database, *more = (*address.path.split("/"), "", "")
-    if port is not None:
-        raise Misconfigured(f"a project has no port: {EXAMPLE}?emulator=host:port for an emulator")
-    if address.user is not None or address.password is not None:
-        raise Misconfigured("Google's credentials are not part of the URL: see the page of spanner")
-    parts = {"project": (_PROJECT, project), "instance": (_INSTANCE, instance)}
-    parts["database"] = (_DATABASE, database)
-    for what, (allowed, found) in parts.items():
+    parts = (("instance", _INSTANCE, instance), ("database", _DATABASE, database))
+    for what, allowed, found in parts:
         if not allowed.fullmatch(found):
             raise Misconfigured(f"a spanner URL names no {what} by {found!r:.80}: {EXAMPLE}")
     if any(more):

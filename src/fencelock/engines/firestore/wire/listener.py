@@ -47,7 +47,6 @@ class Listener:
         self._targets: dict[str, _Target] = {}
         self._numbers = 0
         self._requests = SimpleQueue[Message | None]()  # of the stream that is open
-        self._stream: Any = None
         self._running = False
         self._closed = ThreadFlag()
 
@@ -75,7 +74,8 @@ class Listener:
                 return
             if not target.signals:
                 del self._targets[id]
-                self._requests.put(messages.no_target(self._settings, target.number))
+                end = {"database": self._settings.parent, "remove_target": target.number}
+                self._requests.put(end)
             elif target.is_gone:
                 target.wake()
 
@@ -87,10 +87,8 @@ class Listener:
     def _run(self) -> None:
         while self._begin():
             try:
-                self._stream = self._listen(iter(self._requests.get, None))
-                if not self._closed.is_set():
-                    for answer in self._stream:
-                        self._tell(answer)
+                for answer in self._listen(iter(self._requests.get, None)):
+                    self._tell(answer)
             except Exception:
                 pass  # whatever ended it, those who wait meet it themselves
             self._requests.put(None)
@@ -122,7 +120,5 @@ class Listener:
                             target.wake()
 
     def close(self) -> None:
-        """End the stream."""
+        """Open no stream any more. The one that is open ends with its connection."""
         self._closed.set()
-        if self._stream is not None:
-            self._stream.cancel()

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
-from ..documents import NOT_THERE, SWEEP_AFTER, Document, Write
+from ..documents import NOT_THERE, Document, Write
 from ..settings import Settings
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 MICROSECOND = timedelta(microseconds=1)
 KINDS = {str: "string_value", int: "integer_value", float: "double_value"}
-READABLE = frozenset(KINDS.values())
 
 Message: TypeAlias = dict[str, Any]
 
@@ -30,50 +29,23 @@ def get(settings: Settings, ids: Sequence[str]) -> Message:
     return {"database": settings.parent, "documents": [settings.documents + id for id in ids]}
 
 
-def ids_between(settings: Settings, first: str, end: str, most: int) -> Message:
-    """For RunQuery: read documents from one id, up to another."""
-    bounds = [("GREATER_THAN_OR_EQUAL", first), ("LESS_THAN", end)]
-    filters = [
-        _field_filter("__name__", operator, {"reference_value": settings.documents + id})
-        for operator, id in bounds
-    ]
-    where = {"composite_filter": {"op": "AND", "filters": filters}}
-    return _query(settings, where, "__name__", most)
-
-
-def overdue(settings: Settings, wall_us: int, most: int) -> Message:
-    """For RunQuery: read documents that may be dead by now, those first that are so longest."""
-    where = _field_filter(SWEEP_AFTER, "LESS_THAN", {"integer_value": wall_us})
-    return _query(settings, where, SWEEP_AFTER, most)
-
-
-def target(settings: Settings, id: str, number: int) -> Message:
-    """For Listen: tell of each change of a document."""
-    documents = {"documents": [settings.documents + id]}
-    return {
-        "database": settings.parent,
-        "add_target": {"documents": documents, "target_id": number},
-    }
-
-
-def no_target(settings: Settings, number: int) -> Message:
-    """For Listen: tell of it no more."""
-    return {"database": settings.parent, "remove_target": number}
-
-
-def _query(settings: Settings, where: Message, order: str, most: int) -> Message:
+def query(settings: Settings, order: str, most: int, end: Message, start: Message) -> Message:
+    """For RunQuery: read documents in the order of a field, up to a value of it, and from one."""
     parent, _, collection = settings.documents.removesuffix("/").rpartition("/")
     query = {
         "from_": [{"collection_id": collection}],
-        "where": where,
         "order_by": [{"field": {"field_path": order}, "direction": "ASCENDING"}],
+        "start_at": {"values": [start], "before": True} if start else None,
+        "end_at": {"values": [end], "before": True},
         "limit": {"value": most},
     }
     return {"parent": parent, "structured_query": query}
 
 
-def _field_filter(path: str, operator: str, value: Message) -> Message:
-    return {"field_filter": {"field": {"field_path": path}, "op": operator, "value": value}}
+def target(settings: Settings, id: str, number: int) -> Message:
+    """For Listen: tell of each change of a document."""
+    added = {"documents": {"documents": [settings.documents + id]}, "target_id": number}
+    return {"database": settings.parent, "add_target": added}
 
 
 def _write(settings: Settings, write: Write) -> Message:
@@ -109,18 +81,16 @@ def microseconds(time: datetime | None) -> int:
     return 0 if time is None else (time - EPOCH) // MICROSECOND
 
 
-def document(settings: Settings, found: Any, read_us: int) -> Document:
+def documents(settings: Settings, answers: Sequence[Any], part: str) -> list[Document]:
+    """Read the documents of a stream's answers, each with the time at which it was read."""
+    found = [(getattr(one, part), one.read_time) for one in answers if part in one]
+    return [_document(settings, one, microseconds(read_at)) for one, read_at in found]
+
+
+def _document(settings: Settings, found: Any, read_us: int) -> Document:
     """Read a document, which may be another program's: of its fields those we could have made."""
-    kind = cast("Any", type(found))
-    pb: Any = kind.pb(found)
-    kinds: dict[str, str] = {
-        field: value.WhichOneof("value_type") for field, value in pb.fields.items()
-    }
-    fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in READABLE}
-    return Document(
-        pb.name.removeprefix(settings.documents),
-        fields,
-        pb.create_time.ToMicroseconds(),
-        pb.update_time.ToMicroseconds(),
-        read_us,
-    )
+    pb: Any = cast("Any", type(found)).pb(found)
+    kinds = {field: value.WhichOneof("value_type") for field, value in pb.fields.items()}
+    fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in KINDS.values()}
+    times = pb.create_time.ToMicroseconds(), pb.update_time.ToMicroseconds()
+    return Document(pb.name.removeprefix(settings.documents), fields, *times, read_us)

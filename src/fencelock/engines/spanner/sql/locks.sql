@@ -28,3 +28,4 @@ SELECT wanted, {columns} FROM UNNEST(@names) AS wanted LEFT JOIN `{t}` ON name =
 -- statement: scan
 SELECT name, {columns} FROM `{t}`
 WHERE STARTS_WITH(name, @prefix) AND owner IS NOT NULL AND ends_at > CURRENT_TIMESTAMP()
+ORDER BY name

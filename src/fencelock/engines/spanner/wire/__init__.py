@@ -1,183 +1,143 @@
-"""The client of Spanner: stubs of google-cloud-spanner over one gRPC channel, in both flavors.
+"""Requests to Spanner: stubs of google-cloud-spanner over one gRPC channel, in both flavors.
 
 Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
 like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
-once, with a deadline. What could not be sent is sent a moment later, and what changes nothing and
-was not answered is sent once more. The package blocks while it is loaded and finds credentials: a
-thread does that, once, at the first request. Another one begins all requests, so that no exception
-of a signal handler reaches into gRPC, which has a thread that completes them: a caller waits for it
-under threads, and is woken by it in asyncio.
+once, with a deadline. What could not be sent, and what changes nothing and was not answered, is
+sent once more, over another connection if the first one was cut or silent.
+
+Messages are made and read as plain ones of protobuf: the classes of the package that wrap them take
+longer than the request. The first request of all, for a session, loads the package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, cast
+from urllib.parse import quote
 
-from ....errors import Unavailable
-from ....wires.caller_thread import CallerThread
-from ....wires.daemon_thread import start_daemon
-from ....wires.single_flight import SingleFlight
-from ....world import World, sleep
+from ....wires.grpc.status import CODES
+from ....world import World
+from ..._google.calls import Call, Calls
+from ..._google.errors import Unanswered
+from ..rows import Values, Write
 from ..settings import Settings
-from .errors import Disconnected, Unanswered, is_late, no_answer, told
+from .errors import told
 
-if TYPE_CHECKING:
-    from .stubs import Stubs
-
-LOAD_S = 60.0  # to load the package on a busy machine, and to find credentials
-RECONNECT_S = 0.6  # gRPC waits for at most half as long between two attempts to connect
-AGAIN_S = 0.05
-SILENT_S = 0.3  # without any answer, after which a connection may be dead
-SPARE_S = 0.5  # gRPC ends a request by its deadline; this is for when it cannot
-
-
-class _Request:
-    """A request, and what came of it."""
-
-    def __init__(self, send: Callable[[], Any]) -> None:
-        self._send = send
-        self._future: Any = None
-        self.is_left = False  # nobody waits for it any more
-        self.answers = list[Any]()  # one answer, or an exception
-
-    def begin(self, wake: Callable[[object], None]) -> None:
-        """Send it, unless nobody waits for it any more."""
-        if self.is_left:
-            return
-
-        def ended(future: Any) -> None:
-            self._end(future.result, wake)
-
-        try:
-            self._future = self._send()
-            self._future.add_done_callback(ended)
-        except Exception as error:
-            self.answers.append(error)
-            wake(None)
-
-    def _end(self, result: Callable[[], Any], wake: Callable[[object], None]) -> None:
-        try:
-            self.answers.append(result())
-        except BaseException as error:  # it may have been cancelled
-            self.answers.append(error)
-        wake(None)
-
-    def cancel(self) -> None:
-        if self._future is not None:
-            self._future.cancel()
+PACKAGE, ADMIN = "google.cloud.spanner_v1", "google.cloud.spanner_admin_database_v1"
+KEEPALIVE = ("grpc.keepalive_time_ms", 120_000)
+READ_WRITE: Any = {"read_write": {}}
+STRONG: Any = {"single_use": {"read_only": {"strong": True}}}
 
 
 class Wire:
-    """Make requests: return an answer, or raise an error of ours, Aborted or SessionMissing."""
+    """Make requests: besides errors of ours they raise Aborted and SessionMissing."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._stubs: Stubs | None = None
-        self._loading = SingleFlight(world)
-        self._caller = CallerThread("fencelock-spanner-caller")
-        self._closed = False
-        self._answered_at = 0.0
-        if world.flavor == "asyncio":
-            from .wait_aio import wait
-        else:
-            from .wait_threads import wait
-        self._wait = wait
+        # How long gRPC waits for a new connection.
+        connect = ("grpc.min_reconnect_backoff_ms", round(settings.connect_timeout * 1000))
+        self._calls = Calls(world, "spanner", settings.database, settings, KEEPALIVE, connect)
 
-    async def call(self, method: str, **request: Any) -> Any:
-        """Make one request to the database."""
-        while self._stubs is None and not self._closed:
-            await self._loading.do("stubs", self._load)
-        give_up, repeated = self._world.now() + RECONNECT_S, False
-        while True:
-            try:
-                return await self._call(method, request)
-            except Disconnected:
-                # gRPC refuses what it could send while it waits before it connects again.
-                if self._world.now() >= min(give_up, self._world.limit()):
-                    raise
-            except Unanswered:
-                if repeated or self._world.now() >= self._world.limit():
-                    raise
-                repeated = True
-            await sleep(self._world, AGAIN_S)
+    async def create_session(self) -> str:
+        return str((await self.call("CreateSession", database=self._settings.database)).name)
+
+    async def delete_session(self, session: str) -> None:
+        await self.call("DeleteSession", name=session)
+
+    async def execute(
+        self, session: str, sql: str, begin: bool, **parameters: str | Sequence[str]
+    ) -> tuple[bytes, list[Values]]:
+        """Run a statement: the id of the transaction that it has begun, if any, and the rows."""
+        types: Any = import_module(f"{PACKAGE}.types")
+        text = types.Type.pb()(code="STRING")
+        texts = types.Type.pb()(code="ARRAY", array_element_type=text)
+        params = import_module("google.protobuf.struct_pb2").Struct()
+        params.update(parameters)
+        answer = await self.call(
+            "ExecuteSql",
+            session=session,
+            sql=sql,
+            params=params,
+            param_types={n: text if isinstance(p, str) else texts for n, p in parameters.items()},
+            transaction={"begin": READ_WRITE} if begin else STRONG,
+        )
+        rows = [
+            [None if value.HasField("null_value") else value.string_value for value in row.values]
+            for row in answer.rows
+        ]
+        return answer.metadata.transaction.id, rows
+
+    async def commit(self, session: str, transaction: bytes, writes: Sequence[Write]) -> int:
+        """Commit these mutations: the timestamp."""
+        values: Any = import_module("google.protobuf.struct_pb2").ListValue
+        table, mutations = self._settings.table, list[Any]()
+        for kind, columns in writes:
+            row = values()
+            row.extend(columns.values())
+            if kind == "delete":
+                mutations.append({kind: {"table": table, "key_set": {"keys": [row]}}})
+            else:
+                change = {"table": table, "columns": list(columns), "values": [row]}
+                mutations.append({kind: change})
+        answer = await self.call(
+            "Commit", session=session, transaction_id=transaction, mutations=mutations
+        )
+        return int(answer.commit_timestamp.ToMicroseconds())
+
+    async def rollback(self, session: str, transaction: bytes) -> None:
+        await self.call("Rollback", session=session, transaction_id=transaction)
+
+    async def reset(self, session: str) -> None:
+        """Begin another transaction in a session, and delete it."""
+        newer = await self.call("BeginTransaction", session=session, options=READ_WRITE)
+        await self.rollback(session, newer.id)
+        await self.delete_session(session)
+
+    async def change_ddl(self, statement: str) -> None:
+        method, database = "UpdateDatabaseDdl", self._settings.database
+        error = (await self.call(method, database=database, statements=[statement])).error
+        if error.code:  # the change was accepted, and not made
+            raise told(self._settings, method, CODES[int(error.code)], error.message)
+
+    async def ddl(self) -> list[str]:
+        return list(
+            (await self.call("GetDatabaseDdl", database=self._settings.database)).statements
+        )
+
+    async def call(self, method: str, **fields: Any) -> Any:
+        """Make one request, and return the message that answers it."""
+        try:
+            return await self._call(method, fields)
+        except Unanswered:
+            if self._calls.is_closed or self._world.now() >= self._world.limit():
+                raise
+        return await self._call(method, fields)
 
     async def _call(self, method: str, fields: dict[str, Any]) -> Any:
-        stubs, world, database = self._stubs, self._world, self._settings.database
-        left = min(self._settings.request_timeout, world.limit() - world.now())
-        if self._closed or left <= 0 or stubs is None:
-            why = "the client is closed" if self._closed else "no time is left"
-            raise Unavailable(f"{database} was not asked: {why}")
-        request = _Request(lambda: stubs.begin(method, fields, left))
-        began = world.now()
+        call = Call(partial(self._start, method, fields), writes=method == "Commit")
+        answer = await self._calls.make(call, partial(told, self._settings, method))
+        kind = cast("Any", type(answer))
+        return kind.pb(answer) if hasattr(kind, "pb") else answer  # some are plain already
 
-        def begin(wake: Callable[[object], None]) -> None:
-            self._caller.submit(lambda: request.begin(wake))
-
-        try:
-            await self._wait(begin, left + SPARE_S)
-        except RuntimeError as error:
-            raise Unavailable(f"{database} was not asked: {error}") from error
-        finally:
-            if not request.answers:
-                request.is_left = True
-                self._caller.submit(request.cancel)
-                self._suspect(stubs, began)
-        if not request.answers:
-            raise no_answer(method, database, f"within {left:.1f} s")
-        answer = request.answers[0]
-        if isinstance(answer, ValueError):  # it was closed just now
-            raise Unavailable(f"{database} was not asked: {answer}") from answer
-        try:
-            if isinstance(answer, BaseException):
-                raise answer
-            answer = stubs.read(method, answer)
-        except Exception as error:
-            if is_late(error):
-                self._suspect(stubs, began)
-            raise told(error, method, self._settings) from error
-        self._answered_at = world.now()
-        return answer
-
-    def _suspect(self, stubs: Stubs, began: float) -> None:
-        """Connect anew where nothing was answered for a while: gRPC would wait for far longer."""
-        if self._answered_at < began and self._world.now() - began >= SILENT_S and not self._closed:
-            self._answered_at = self._world.now()  # once for all who wait
-            self._caller.submit(stubs.connect)
-
-    async def _load(self) -> None:
-        outcome = list[Any]()
-        left = min(LOAD_S, self._world.limit() - self._world.now())
-
-        def begin(wake: Callable[[object], None]) -> None:
-            start_daemon(lambda: self._make(outcome, wake), "fencelock-spanner")
-
-        try:
-            done = left > 0 and await self._wait(begin, left)
-        except RuntimeError as error:
-            raise Unavailable(f"there is no thread for the client: {error}") from error
-        if not done:
-            raise Unavailable(
-                f"the client of Spanner was not ready within {max(left, 0):.1f} s: it is loaded, "
-                "and looks for credentials; nothing was done"
-            )
-        if isinstance(outcome[0], Exception):
-            raise told(outcome[0], "Load", self._settings) from outcome[0]
-        self._stubs = outcome[0]
-        if self._closed:
-            outcome[0].close()
-
-    def _make(self, outcome: list[Any], wake: Callable[[object], None]) -> None:
-        try:
-            from .stubs import Stubs  # 0.5 s, and only who connects needs it
-
-            outcome.append(Stubs(self._settings))
-        except Exception as error:
-            outcome.append(error)
-        wake(None)
+    def _start(self, method: str, fields: dict[str, Any], transport: Any) -> Any:
+        package, database = PACKAGE, self._settings.database
+        if method.endswith("Ddl"):
+            package, admin = ADMIN, import_module(f"{ADMIN}.services.database_admin.transports")
+            transport = admin.DatabaseAdminGrpcTransport(channel=transport.grpc_channel)
+        routed = next(name for name in ("session", "database", "name") if name in fields)
+        metadata = (
+            ("google-cloud-resource-prefix", database),
+            ("x-goog-request-params", f"{routed}={quote(fields[routed], safe='')}"),
+            ("x-goog-spanner-route-to-leader", "true"),
+        )
+        kind = getattr(import_module(f"{package}.types"), f"{method}Request")
+        stub = getattr(transport, re.sub(r"\B(?=[A-Z])", "_", method).lower())
+        message = kind.wrap(kind.pb()(**fields))
+        return stub.future(message, timeout=self._settings.request_timeout, metadata=metadata)
 
     def close(self) -> None:
-        self._closed = True
-        if self._stubs is not None:
-            self._caller.end(self._stubs.close)
+        self._calls.close()

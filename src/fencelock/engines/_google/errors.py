@@ -1,0 +1,60 @@
+"""Map what gRPC, a service of Google Cloud or its credentials say of a failure to errors of ours.
+
+Each engine has a table of its own for what only its service says, before this one. Nothing is sent
+twice behind our back, so that an error is about the only attempt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
+from .settings import LOGIN
+
+# What gRPC says, without a code of its own, where it had no connection to send a request over.
+_UNSENT = ("failed to connect", "DNS resolution failed", "Getting metadata from")
+_SILENT = {"CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
+
+
+class Unanswered(Unavailable):
+    """There was no connection, or no answer to a request that changes nothing."""
+
+
+def told(what: str, rights: str, code: str, words: str, *, writes: bool) -> FencelockError:
+    """Return our error for a status of gRPC."""
+    if code == "UNAUTHENTICATED":
+        return Denied(f"{what} does not know who we are; nothing was done ({words}): {LOGIN}")
+    if code == "PERMISSION_DENIED":
+        return Denied(f"{what} refuses this account; nothing was done ({words}): {rights}")
+    if code == "UNAVAILABLE" and words.startswith(_UNSENT):
+        return Unanswered(f"{what} cannot be reached; nothing was done ({words})")
+    if code == "RESOURCE_EXHAUSTED":
+        return Unavailable(f"{what} cannot serve now; nothing was done ({words})")
+    if code in _SILENT:
+        return no_answer(what, words, writes=writes)
+    return Misconfigured(f"{what} refuses the request; nothing was done: {words}")
+
+
+def no_answer(what: str, why: object, *, writes: bool) -> FencelockError:
+    """The error of a request that may have been carried out."""
+    if writes:
+        return OutcomeUnknown(f"{what} did not answer ({why}): the change may have taken effect")
+    return Unanswered(f"{what} did not answer ({why}); nothing was done")
+
+
+def not_sent(what: str, extra: str, error: Exception) -> FencelockError:
+    """The error of a request that was not sent: the client could not be made, or is closed."""
+    if type(error).__module__.startswith("google.auth"):
+        return Denied(f"{what} was not asked: there are no credentials here ({error}): {LOGIN}")
+    if isinstance(error, ImportError):
+        advice = f'pip install "fencelock[{extra}]"'
+        return Misconfigured(f"the client of {extra}:// cannot be loaded ({error}): {advice}")
+    return Unavailable(f"{what} was not asked; nothing was done ({error})")
+
+
+def status_of(error: Any) -> tuple[str, str]:
+    """The code and the text of an error of gRPC."""
+    code: Any = error.code() if callable(getattr(error, "code", None)) else None
+    if code is None:
+        return "UNKNOWN", f"{type(error).__name__}: {error}"
+    return str(code.name), " ".join(str(error.details()).split())
