@@ -16,6 +16,7 @@ from typing import Self
 
 from tests.servers import hazelcast_program
 from tests.servers.group import Group
+from tests.servers.peers import PeerNetwork
 from tests.servers.server import Missing, Server, free_port, until
 
 CLUSTER = "fencelock-tests"
@@ -49,15 +50,16 @@ class Hazelcast(Server):
         super().__init__(folder, port)
         self.ports = [self.port, *(free_port() for _ in range(members - 1))]
         self.peers = self.ports
+        self.reached = self.ports
+        """The ports by which its members are known to the others and to clients."""
         self.cp_members = cp_members
         self.session_ttl = session_ttl
         self.ready = ready
         self._numbers = itertools.count()
 
     def command(self) -> Sequence[str]:
-        mine, all_of_them = (",".join(map(str, ports)) for ports in (self.ports, self.peers))
-        settings = (str(self.cp_members), str(self.session_ttl))
-        return java("Members", CLUSTER, *settings, mine, all_of_them)
+        ports = (",".join(map(str, each)) for each in (self.ports, self.peers, self.reached))
+        return java("Members", CLUSTER, str(self.cp_members), str(self.session_ttl), *ports)
 
     def answers(self) -> bool:
         """Whether every member says that it is ready, since this process was started."""
@@ -86,14 +88,21 @@ def brief_sessions() -> Hazelcast:
 
 
 class HazelcastCluster(Group):
-    """Three members, each a process of its own."""
+    """Three members, each a process of its own.
+
+    What they say to each other passes a network that can be cut. Clients are told the same
+    addresses, and are never cut off.
+    """
 
     def __init__(self, session_ttl: int = 150) -> None:
         self.nodes = [Hazelcast(members=1, session_ttl=session_ttl) for _ in range(3)]
         self.servers = [*self.nodes]
+        self.network = PeerNetwork(self.nodes)
         for node in self.nodes:
-            node.peers = [each.port for each in self.nodes]
+            node.reached = [self.network.front(node, node.port)]
             node.ready = "is STARTED"
+        for node in self.nodes:
+            node.peers = [port for each in self.nodes for port in each.reached]
 
     @property
     def url(self) -> str:
@@ -101,6 +110,7 @@ class HazelcastCluster(Group):
         return f"hazelcast://{hosts}/{CLUSTER}"
 
     def start(self) -> Self:
+        self.network.start()
         for node in self.nodes:
             node.answers = lambda: True  # type: ignore[method-assign]  # it needs the others
             node.start()
@@ -124,6 +134,17 @@ class HazelcastCluster(Group):
 
     def others(self, node: Hazelcast) -> list[Hazelcast]:
         return [each for each in self.nodes if each is not node]
+
+    def part(self, node: Hazelcast) -> None:
+        """Cut one member off from the others; its clients still reach it."""
+        self.network.part(node)
+
+    def heal(self) -> None:
+        self.network.heal()
+
+    def close(self) -> None:
+        super().close()
+        self.network.close()
 
 
 def _led(said: str) -> int:

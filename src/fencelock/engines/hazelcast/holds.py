@@ -22,7 +22,6 @@ from ...model import Gone, Request
 from ...world import Signal, World, snapshot
 from ..timer import NEVER, RETRY_S, Timer
 from .sessions import Session, Sessions
-from .settings import Settings
 from .wire import Text, Uid, Wire
 from .wire.errors import NotOwner, SessionGone
 
@@ -33,7 +32,7 @@ NOTED_S = 0.05  # what is held for less needs no record of who holds it
 RECORDS = "fencelock.holders"  # the map of the cluster that has them
 RECORD_TTLS = 4  # for how many ttls a record stays that is not written again
 RECORD_MIN_S = 60.0
-TRIES = 3
+ARRIVALS_S = (0.05, 0.5, 2.0)  # for how long an unlock waits for a lock request that it overtook
 THREAD_MIN = 2**53  # above those of other clients, who count from one or take addresses
 STILL_LOCKED = True  # by the same endpoint: two of its lock requests were carried out
 ENDED = Gone("session", "its CP session has ended")
@@ -83,11 +82,10 @@ class Hold:
 class Holds:
     """What one client holds or may come to hold, by owner."""
 
-    def __init__(self, world: World, wire: Wire, sessions: Sessions, settings: Settings) -> None:
+    def __init__(self, world: World, wire: Wire, sessions: Sessions) -> None:
         self._world = world
         self._wire = wire
         self._sessions = sessions
-        self._timeout = settings.request_timeout
         self._mutex = world.mutex()
         self._threads = int(world.random() * THREAD_MIN) + THREAD_MIN
         self.by_owner: dict[str, Hold] = {}
@@ -184,15 +182,15 @@ class Holds:
         One that was not answered, not even by then, is looked for.
         """
         freed = False
-        for _ in range(TRIES):
+        for within in ARRIVALS_S:
             (answer,) = await self._unlock([hold])
             if isinstance(answer, SessionGone):
                 return freed
             if isinstance(answer, Exception) and not isinstance(answer, NotOwner):
                 raise answer
             freed = freed or not isinstance(answer, NotOwner)
-            await self.arrival(hold, self._timeout)
-            if not hold.fence and answer is not STILL_LOCKED:
+            has_arrived = await self.arrival(hold, within)
+            if has_arrived and not hold.fence and answer is not STILL_LOCKED:
                 break
         self.over(hold)
         return freed
