@@ -75,11 +75,15 @@ class Hazelcast(Server):
     @property
     def url(self) -> str:
         """For ``fencelock.connect``."""
-        return f"hazelcast://{','.join(f'127.0.0.1:{port}' for port in self.ports)}/{CLUSTER}"
+        return _url(self.reached)
 
     def fresh_url(self) -> str:
         """The same with a prefix that no other test uses."""
         return f"{self.url}?prefix=test-{next(self._numbers)}:"
+
+
+def _url(ports: Sequence[int]) -> str:
+    return f"hazelcast://{','.join(f'127.0.0.1:{port}' for port in ports)}/{CLUSTER}"
 
 
 def brief_sessions() -> Hazelcast:
@@ -106,8 +110,7 @@ class HazelcastCluster(Group):
 
     @property
     def url(self) -> str:
-        hosts = ",".join(node.address for node in self.nodes)
-        return f"hazelcast://{hosts}/{CLUSTER}"
+        return _url(self.nodes[0].peers)
 
     def start(self) -> Self:
         self.network.start()

@@ -151,9 +151,9 @@ class PeerNetwork:
         """The member that has the other end of a connection, if one has."""
         inode = _inode(client.getpeername()[1], client.getsockname()[1])
         for number, member in enumerate(self._members):
-            if inode is not None and member.process is not None:
-                if f"socket:[{inode}]" in _descriptors(member.process.pid):
-                    return number
+            process = member.process
+            if process is not None and f"socket:[{inode}]" in _descriptors(process.pid):
+                return number
         return None
 
 
