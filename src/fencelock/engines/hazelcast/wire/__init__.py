@@ -166,18 +166,22 @@ class ClientWire:
         ]
 
 
-@cache
-def client_class(module: str) -> Any:
-    """The client of a flavor, loaded by its first use: that takes a tenth of a second.
-
-    It connects to one member after the other, and waits for ever for one that accepts a connection
-    and says nothing, as one does that is frozen. So that connection is closed in time.
-    """
+def own_client(module: str) -> Any:
+    """Hazelcast's own client of a flavor, loaded by its first use in a tenth of a second."""
     with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
         warnings.simplefilter("ignore", DeprecationWarning)
-        own = import_module(module).HazelcastClient
+        return import_module(module).HazelcastClient
 
-    class Client(own):  # type: ignore[misc]
+
+@cache
+def client_class(module: str) -> Any:
+    """The client of a flavor that does not wait for ever for a member.
+
+    Hazelcast's connects to one after the other, and waits for ever for one that accepts a
+    connection and says nothing, as one does that is frozen. So that connection is closed in time.
+    """
+
+    class Client(own_client(module)):  # type: ignore[misc]
         def __init__(self, hang_up: Callable[[Any], None], **options: Any) -> None:
             self._hang_up, self._answer_within = hang_up, options["connection_timeout"]
             self.unanswered = set[Any]()
