@@ -24,8 +24,8 @@ SOON = 20.0
 TTL_S = 2.0
 MOMENTS_MAX = 600  # of more, every second or third
 _number: Iterator[int] = count()
-PATHS = ("/engines/consul/", "/engines/etcd/", "/engines/hazelcast/", "/engines/zookeeper/")
-PATHS += ("/wires/grpc/",)
+ENGINES = ("consul", "etcd", "hazelcast", "zookeeper")
+PATHS = (*(f"/engines/{name}/" for name in ENGINES), "/wires/grpc/")
 WHERE = {
     "consul": lambda: shared(Consul).fresh_url(),
     "etcd": lambda: f"{shared(Etcd).url}?prefix=signals-{next(_number)}/",
