@@ -16,7 +16,6 @@ from typing import Self
 
 from tests.servers import hazelcast_program
 from tests.servers.group import Group
-from tests.servers.peers import PeerNetwork
 from tests.servers.server import Missing, Server, free_port, until
 
 CLUSTER = "fencelock-tests"
@@ -50,16 +49,15 @@ class Hazelcast(Server):
         super().__init__(folder, port)
         self.ports = [self.port, *(free_port() for _ in range(members - 1))]
         self.peers = self.ports
-        self.reached = self.ports
-        """The ports by which its members are known to the others and to clients."""
         self.cp_members = cp_members
         self.session_ttl = session_ttl
         self.ready = ready
         self._numbers = itertools.count()
 
     def command(self) -> Sequence[str]:
-        ports = (",".join(map(str, each)) for each in (self.ports, self.peers, self.reached))
-        return java("Members", CLUSTER, str(self.cp_members), str(self.session_ttl), *ports)
+        mine, all_of_them = (",".join(map(str, ports)) for ports in (self.ports, self.peers))
+        settings = (str(self.cp_members), str(self.session_ttl))
+        return java("Members", CLUSTER, *settings, mine, all_of_them)
 
     def answers(self) -> bool:
         """Whether every member says that it is ready, since this process was started."""
@@ -75,15 +73,11 @@ class Hazelcast(Server):
     @property
     def url(self) -> str:
         """For ``fencelock.connect``."""
-        return _url(self.reached)
+        return f"hazelcast://{','.join(f'127.0.0.1:{port}' for port in self.ports)}/{CLUSTER}"
 
     def fresh_url(self) -> str:
         """The same with a prefix that no other test uses."""
         return f"{self.url}?prefix=test-{next(self._numbers)}:"
-
-
-def _url(ports: Sequence[int]) -> str:
-    return f"hazelcast://{','.join(f'127.0.0.1:{port}' for port in ports)}/{CLUSTER}"
 
 
 def brief_sessions() -> Hazelcast:
@@ -92,28 +86,21 @@ def brief_sessions() -> Hazelcast:
 
 
 class HazelcastCluster(Group):
-    """Three members, each a process of its own.
-
-    What they say to each other passes a network that can be cut. Clients are told the same
-    addresses, and are never cut off.
-    """
+    """Three members, each a process of its own."""
 
     def __init__(self, session_ttl: int = 150) -> None:
         self.nodes = [Hazelcast(members=1, session_ttl=session_ttl) for _ in range(3)]
         self.servers = [*self.nodes]
-        self.network = PeerNetwork(self.nodes)
         for node in self.nodes:
-            node.reached = [self.network.front(node, node.port)]
+            node.peers = [each.port for each in self.nodes]
             node.ready = "is STARTED"
-        for node in self.nodes:
-            node.peers = [port for each in self.nodes for port in each.reached]
 
     @property
     def url(self) -> str:
-        return _url(self.nodes[0].peers)
+        hosts = ",".join(node.address for node in self.nodes)
+        return f"hazelcast://{hosts}/{CLUSTER}"
 
     def start(self) -> Self:
-        self.network.start()
         for node in self.nodes:
             node.answers = lambda: True  # type: ignore[method-assign]  # it needs the others
             node.start()
@@ -137,17 +124,6 @@ class HazelcastCluster(Group):
 
     def others(self, node: Hazelcast) -> list[Hazelcast]:
         return [each for each in self.nodes if each is not node]
-
-    def part(self, node: Hazelcast) -> None:
-        """Cut one member off from the others; its clients still reach it."""
-        self.network.part(node)
-
-    def heal(self) -> None:
-        self.network.heal()
-
-    def close(self) -> None:
-        super().close()
-        self.network.close()
 
 
 def _led(said: str) -> int:

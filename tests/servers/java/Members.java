@@ -5,17 +5,13 @@ import com.hazelcast.core.Hazelcast;
 
 /**
  * Starts members of a cluster in one process: cluster name, number of CP members, time to live of
- * a session in seconds, ports of the members to be started, and the ports of all, by commas. For
- * each that is started, the port at which the others and the clients reach it may follow.
+ * a session in seconds, ports of the members to be started, and the ports of all, by commas.
  */
 public class Members {
     public static void main(String[] arguments) {
         int ttl = Integer.parseInt(arguments[2]);
         String[] all = arguments[4].split(",");
-        String[] own = arguments[3].split(",");
-        String[] reached = arguments.length > 5 ? arguments[5].split(",") : own;
-        for (int number = 0; number < own.length; number++) {
-            String port = own[number];
+        for (String port : arguments[3].split(",")) {
             Config config = new Config();
             config.setClusterName(arguments[0]);
             config.setProperty("hazelcast.phone.home.enabled", "false");
@@ -25,8 +21,6 @@ public class Members {
             config.setProperty("hazelcast.heartbeat.interval.seconds", "1");
             config.setProperty("hazelcast.wait.seconds.before.join", "0");
             config.setProperty("hazelcast.max.wait.seconds.before.join", "0");
-            config.setProperty("hazelcast.merge.first.run.delay.seconds", "2");
-            config.setProperty("hazelcast.merge.next.run.delay.seconds", "2");
             config.setProperty("hazelcast.io.thread.count", "2");
             config.setProperty("hazelcast.operation.thread.count", "2");
             config.setProperty("hazelcast.operation.generic.thread.count", "2");
@@ -35,7 +29,6 @@ public class Members {
             NetworkConfig network = config.getNetworkConfig();
             network.setPort(Integer.parseInt(port)).setPortAutoIncrement(false);
             network.getInterfaces().setEnabled(true).addInterface("127.0.0.1");
-            network.setPublicAddress("127.0.0.1:" + reached[number]);
             JoinConfig join = network.getJoin();
             join.getAutoDetectionConfig().setEnabled(false);
             join.getMulticastConfig().setEnabled(false);
