@@ -246,7 +246,7 @@ class Holds:
     async def _end_due(self, due: Sequence[Hold]) -> None:
         """Unlock what is past its end. An answer that is still to come has it looked at again."""
         try:
-            answers = await self._unlock(due) if due else []
+            answers: list[Any] = await self._unlock(due) if due else []
         except FencelockError as error:  # no member can be reached
             answers = [error] * len(due)
         for hold, answer in zip(due, answers, strict=True):

@@ -180,12 +180,13 @@ def client_class(module: str) -> Any:
     Hazelcast's connects to one after the other, and waits for ever for one that accepts a
     connection and says nothing, as one does that is frozen. So that connection is closed in time.
     """
+    own = own_client(module)
 
     class Client(own_client(module)):  # type: ignore[misc]
         def __init__(self, hang_up: Callable[[Any], None], **options: Any) -> None:
             self._hang_up, self._answer_within = hang_up, options["connection_timeout"]
             self.unanswered = set[Any]()
-            super().__init__(**options)
+            own.__init__(self, **options)
 
         def _start(self) -> Any:
             manager = self._connection_manager
@@ -202,7 +203,7 @@ def client_class(module: str) -> Any:
                 return authenticate(connection)
 
             manager._authenticate = begin
-            return super()._start()
+            return own._start(self)
 
     return Client
 
