@@ -16,8 +16,10 @@ from typing import Any
 
 import fencelock
 from fencelock import FencelockError, aio
+from tests.servers.consul import Consul
 from tests.servers.etcd import Etcd
 from tests.servers.firestore import Firestore
+from tests.servers.hazelcast import Hazelcast
 from tests.servers.mariadb import mariadb
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
@@ -66,6 +68,8 @@ def _servers() -> Iterator[_Stopped]:
     for mode in ("lease", "advisory"):
         yield _Stopped(f"mariadb mode={mode}", mariadb(), partial(_mariadb_url, mode))
     yield _Stopped("etcd", Etcd(), lambda server: str(server.url))
+    yield _Stopped("consul", Consul(), lambda server: str(server.fresh_url()))
+    yield _Stopped("hazelcast", Hazelcast(), lambda server: str(server.fresh_url()))
     yield _Stopped("zookeeper", ZooKeeper(), lambda server: str(server.fresh_url()))
     yield _Stopped("firestore", Firestore(), lambda server: str(server.fresh_url()))
     yield _Stopped("spanner", Spanner(), lambda server: str(server.fresh_url()))

@@ -18,6 +18,8 @@ SLOW = {
     "cli/test_torture.py": "tortures from the command line",
     "conformance/test_versions.py": "servers of other versions, each with a part of the checks",
     "engines/consul/test_cluster.py": "three servers, and what they do without one",
+    "engines/consul/test_consul_lock.py::"
+    "test_nobody_is_inside_with_another_over_thousands_of_turns": "hundreds of processes",
     "engines/consul/test_fences.py::"
     "test_they_grow_across_restarts_and_a_snapshot_that_is_restored": "a server of its own",
     "engines/consul/test_sessions.py::"

@@ -12,6 +12,7 @@ from fencelock.model import Grant, Request
 from fencelock.world import GRACE_S
 from fencelock.worlds import clock
 from tests.faults.flavors import FLAVORS, SOON, Lab, run
+from tests.servers.consul import Consul
 from tests.servers.etcd import Etcd
 from tests.servers.firestore import Firestore
 from tests.servers.proxy import Proxy
@@ -20,7 +21,11 @@ from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 SERVERS: dict[str, type[Etcd | ZooKeeper]] = {"etcd": Etcd, "zookeeper": ZooKeeper}
-WITHOUT_QUEUE: dict[str, type[Firestore | Spanner]] = {"firestore": Firestore, "spanner": Spanner}
+WITHOUT_QUEUE: dict[str, type[Consul | Firestore | Spanner]] = {
+    "consul": Consul,
+    "firestore": Firestore,
+    "spanner": Spanner,
+}
 TTL_S = 60.0  # longer than any wait here: what is free again was given back, not outlived
 TIMEOUT_S = 0.5
 SLACK_S = 3.5  # for a machine under load; without a limit it is 5 s and more

@@ -172,8 +172,6 @@ STORES: dict[str, Store] = {
         },
         dead_waiter_ttl=1.5,
         dead_waiter_wait=20.0,
-        left_out=frozenset({"test_exhaustion.py", "test_signal_exceptions.py"}),
-        why_left_out="is not kept here yet: docs/engines/hazelcast.md says what happens",
     ),
     # A dead waiter is known by its poll, which ends with its connection.
     "http": Store(

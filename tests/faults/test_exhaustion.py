@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import resource
 import threading
 from collections.abc import Callable, Iterator
@@ -68,14 +69,20 @@ def test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why(
 def test_a_process_without_free_descriptors_goes_on_renewing(
     flavor: str, shared_url: str, crew: Crew
 ) -> None:
-    """H29: the limit of a live process is set to what it uses: all that renewing needs is open."""
+    """H29: the limit of a live process is set to what it uses: all that renewing needs is open.
+
+    It is the first number that is free, so that nothing can be opened. A lower one would do more:
+    ``poll`` refuses to look at more descriptors than the limit.
+    """
     if not hasattr(resource, "prlimit"):
         pytest.skip("setting the limits of a live process needs Linux (prlimit)")
     holder = crew.actor(flavor, shared_url)
     holder.acquire("seat", ttl=60)
     wait_for_renewals(holder, 1)
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
+    used = {int(number.name) for number in Path(f"/proc/{holder.pid}/fd").iterdir()}
+    limit = next(number for number in itertools.count() if number not in used)
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (limit, hard))
     wait_for_renewals(holder, 3)
     assert not holder.has_said(event="lost")
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))

@@ -59,7 +59,7 @@ PINNED = {
 }
 TURNS = {
     "Hazelcast's client": 2 * (test_java_client.OURS + test_java_client.THEIRS),
-    "`consul lock`": 2 * (test_consul_lock.OURS + test_consul_lock.THEIRS),
+    "`consul lock`": test_consul_lock.TURNS,
 }
 
 

@@ -18,9 +18,11 @@ from typing import Any, Self
 
 from tests.servers import consul_program
 from tests.servers.group import Group
+from tests.servers.peers import PeerNetwork
 from tests.servers.server import Missing, Server, free_port, until
 
 ANSWER_S = 20.0
+PEERS = "127.0.0.2"  # where the servers of a cluster reach each other
 
 
 def program() -> str:
@@ -48,6 +50,8 @@ class Consul(Server):
         self.settings = dict(settings or {})
         self.serf_port, self.server_port = free_port(), free_port()
         self.peers: list[str] = []
+        self.advertised = "127.0.0.1"
+        """The address at which the others reach it."""
         self.token: str | None = None
         """Sent by ``ask`` and ``run``, where access is controlled."""
         self._numbers = itertools.count()
@@ -61,6 +65,7 @@ class Consul(Server):
             "bootstrap_expect": len(self.peers) or 1,
             "data_dir": str(self.folder / "data"),
             "bind_addr": "127.0.0.1",
+            "advertise_addr": self.advertised,
             "client_addr": "127.0.0.1",
             "ports": {**none, **ports},
             "retry_join": self.peers,
@@ -143,13 +148,21 @@ class Consul(Server):
 
 
 class ConsulCluster(Group):
-    """Three servers."""
+    """Three servers. What they say to each other passes a network that can be cut.
+
+    Each is told to the others by another address of loopback, where the network has its ports.
+    """
 
     def __init__(self, size: int = 3) -> None:
         self.nodes = [Consul(name=f"n{number}") for number in range(size)]
         self.servers = [*self.nodes]
+        self.network = PeerNetwork(self.nodes)
         for node in self.nodes:
-            node.peers = [f"127.0.0.1:{each.serf_port}" for each in self.nodes]
+            node.advertised = PEERS
+            node.peers = [f"{PEERS}:{each.serf_port}" for each in self.nodes]
+            for port in (node.serf_port, node.server_port):
+                self.network.front(node, port, PEERS, port)
+            self.network.front_datagrams(node, node.serf_port, PEERS)
 
     @property
     def url(self) -> str:
@@ -157,6 +170,7 @@ class ConsulCluster(Group):
         return f"consul://{hosts}?session_ttl_min=1"
 
     def start(self) -> Self:
+        self.network.start()
         with ThreadPoolExecutor(len(self.nodes)) as pool:  # none answers before a majority runs
             list(pool.map(Consul.start, self.nodes))
         self.join()
@@ -185,3 +199,14 @@ class ConsulCluster(Group):
 
     def others(self, node: Consul) -> list[Consul]:
         return [each for each in self.nodes if each is not node]
+
+    def part(self, node: Consul) -> None:
+        """Cut one server off from the others; its clients still reach it."""
+        self.network.part(node)
+
+    def heal(self) -> None:
+        self.network.heal()
+
+    def close(self) -> None:
+        super().close()
+        self.network.close()

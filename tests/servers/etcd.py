@@ -128,9 +128,9 @@ class EtcdCluster(Group):
     def __init__(self, size: int = 3) -> None:
         self.nodes = [Etcd(name=f"m{number}") for number in range(size)]
         self.servers = [*self.nodes]
-        self.network = PeerNetwork([node.peer_port for node in self.nodes])
-        for node, port in zip(self.nodes, self.network.ports, strict=True):
-            node.peer_url = f"http://127.0.0.1:{port}"
+        self.network = PeerNetwork(self.nodes)
+        for node in self.nodes:
+            node.peer_url = f"http://127.0.0.1:{self.network.front(node, node.peer_port)}"
         for node in self.nodes:
             node.initial_cluster = ",".join(f"{each.name}={each.peer_url}" for each in self.nodes)
 
@@ -150,7 +150,7 @@ class EtcdCluster(Group):
             list(pool.map(Etcd.start, self.nodes))
 
     def join(self) -> None:
-        self.network.know([f"{node.status()['id']:x}" for node in self.nodes])
+        """They are one as soon as they answer."""
 
     def leader(self, *, among: Sequence[Etcd] | None = None) -> Etcd:
         """The leader, once there is one that is among those given."""
@@ -171,7 +171,7 @@ class EtcdCluster(Group):
 
     def part(self, node: Etcd) -> None:
         """Cut one member off from the other members; its clients still reach it."""
-        self.network.part(self.nodes.index(node))
+        self.network.part(node)
 
     def heal(self) -> None:
         self.network.heal()

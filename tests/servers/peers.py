@@ -1,34 +1,40 @@
-"""The network between the members of an etcd cluster, in which one of them can be cut off.
+"""The network between the members of a cluster, in which one of them can be cut off.
 
-Members reach each other through a proxy in front of each. Every connection begins with an HTTP
-request whose header names the member it comes from; so the proxy knows both ends of it, and a cut
-can concern one pair and not another, as that of a switch does. Bytes of a cut connection are held
-back in silence; after healing those connections are reset, as stale ones are.
+Members reach each other through a proxy in front of each. A connection comes from a member if its
+other end is a socket of that member's process; so the proxy knows both ends, and a cut can concern
+one pair and not another, as that of a switch does. Whoever is no member passes always: clients that
+are told the same addresses still reach a member that was cut off. Bytes of a cut connection are
+held back in silence; after healing those connections are reset, as stale ones are. Datagrams
+between members that are cut off are lost.
 """
 
 from __future__ import annotations
 
-import re
+import os
 import socket
 import threading
 from collections.abc import Sequence
+from pathlib import Path
+
+from tests.servers.server import Server
 
 CHUNK = 1 << 16
-HEAD_MAX = 1 << 14
 NAP_S = 0.02
+LOOPBACK = "127.0.0.1"
 
 
 class _Connection:
-    """One connection between two members, with a thread for each direction."""
+    """One connection to a member, with a thread for each direction."""
 
-    def __init__(self, network: PeerNetwork, to: int, client: socket.socket) -> None:
+    def __init__(
+        self, network: PeerNetwork, source: int | None, to: int, client: socket.socket, port: int
+    ) -> None:
         self._network = network
+        self.source = source
         self.to = to
-        self.source: str | None = None
         self.held = False
         self._client = client
-        self._server = socket.create_connection(("127.0.0.1", network.targets[to]))
-        self._head = b""
+        self._server = socket.create_connection((LOOPBACK, port))
 
     def run(self) -> None:
         for source, target in ((self._client, self._server), (self._server, self._client)):
@@ -38,9 +44,7 @@ class _Connection:
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         try:
             while data := source.recv(CHUNK):
-                if source is self._client and self.source is None:
-                    self._read_head(data)
-                while self._network.is_cut(self):
+                while self._network.is_cut(self.source, self.to):
                     self.held = True
                     if self._network.closed.wait(NAP_S):
                         return
@@ -52,12 +56,6 @@ class _Connection:
         finally:
             self.close()
 
-    def _read_head(self, data: bytes) -> None:
-        self._head = (self._head + data)[:HEAD_MAX]
-        found = re.search(rb"(?i)x-server-from: *([0-9a-f]+)", self._head)
-        if found is not None:
-            self.source = found[1].decode().lower()
-
     def close(self) -> None:
         for end in (self._client, self._server):
             try:
@@ -68,52 +66,116 @@ class _Connection:
 
 
 class PeerNetwork:
-    """One address in front of each member."""
+    """Addresses in front of members, each of which is a process."""
 
-    def __init__(self, targets: Sequence[int]) -> None:
-        self.targets = targets
-        self._listeners = [socket.create_server(("127.0.0.1", 0)) for _ in targets]
-        self.ports = [int(listener.getsockname()[1]) for listener in self._listeners]
-        self._ids: list[str] = []
+    def __init__(self, members: Sequence[Server]) -> None:
+        self._members = members
+        self._listeners: list[tuple[int, int, socket.socket]] = []
+        self._datagrams: dict[int, tuple[int, socket.socket]] = {}
         self._parted: set[int] = set()
         self.closed = threading.Event()
 
+    def front(self, member: Server, target: int, host: str = LOOPBACK, port: int = 0) -> int:
+        """Listen in front of a port of a member; return where, if any port will do."""
+        listener = socket.create_server((host, port))
+        self._listeners.append((self._members.index(member), target, listener))
+        return int(listener.getsockname()[1])
+
+    def front_datagrams(self, member: Server, port: int, host: str) -> None:
+        """Take datagrams on the same port of another address of loopback.
+
+        A member sees those of another come from that one's address in this network, so that what
+        it answers passes here too.
+        """
+        listener = socket.socket(type=socket.SOCK_DGRAM)
+        listener.bind((host, port))
+        self._datagrams[port] = self._members.index(member), listener
+
     def start(self) -> None:
-        for number, listener in enumerate(self._listeners):
-            accept = threading.Thread(target=self._accept, args=(number, listener), daemon=True)
+        for to, target, listener in self._listeners:
+            accept = threading.Thread(target=self._accept, args=(to, target, listener), daemon=True)
             accept.start()
+        for port in self._datagrams:
+            threading.Thread(target=self._pass_datagrams, args=(port,), daemon=True).start()
 
-    def know(self, ids: Sequence[str]) -> None:
-        """Learn the ids of the members, in hex."""
-        self._ids = [one.lower() for one in ids]
-
-    def part(self, member: int) -> None:
-        """Let nothing pass to or from one member."""
-        self._parted = {*self._parted, member}
+    def part(self, member: Server) -> None:
+        """Let nothing pass between one member and the others."""
+        self._parted = {*self._parted, self._members.index(member)}
 
     def heal(self) -> None:
         self._parted = set()
 
-    def is_cut(self, connection: _Connection) -> bool:
-        ends = {self._ids[number] for number in self._parted if number < len(self._ids)}
-        return connection.to in self._parted or connection.source in ends
+    def is_cut(self, source: int | None, to: int) -> bool:
+        return source is not None and bool({source, to} & self._parted)
 
     def close(self) -> None:
         self.closed.set()
-        for listener in self._listeners:
+        for listener in (
+            *(listener for _, _, listener in self._listeners),
+            *(listener for _, listener in self._datagrams.values()),
+        ):
             try:
                 listener.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
             listener.close()
 
-    def _accept(self, number: int, listener: socket.socket) -> None:
+    def _accept(self, to: int, target: int, listener: socket.socket) -> None:
         while not self.closed.is_set():
             try:
                 client, _ = listener.accept()
             except OSError:
                 return
             try:
-                _Connection(self, number, client).run()
+                _Connection(self, self._source(client), to, client, target).run()
             except OSError:  # the member is down
                 client.close()
+
+    def _pass_datagrams(self, port: int) -> None:
+        to, listener = self._datagrams[port]
+        while not self.closed.is_set():
+            try:
+                data, sender = listener.recvfrom(CHUNK)
+            except OSError:
+                return
+            if sender is None:  # it was shut down
+                return
+            source, back = self._datagrams.get(sender[1], (None, listener))
+            if not self.is_cut(source, to):
+                try:
+                    back.sendto(data, (LOOPBACK, port))
+                except OSError:
+                    pass  # the member is down, or this is being closed
+
+    def _source(self, client: socket.socket) -> int | None:
+        """The member that has the other end of a connection, if one has."""
+        inode = _inode(client.getpeername()[1], client.getsockname()[1])
+        for number, member in enumerate(self._members):
+            process = member.process
+            if process is not None and f"socket:[{inode}]" in _descriptors(process.pid):
+                return number
+        return None
+
+
+def _inode(port: int, to: int) -> str | None:
+    """The number of the socket that connects these two ports of loopback."""
+    for table in ("tcp", "tcp6"):  # Java has sockets of the second kind for both
+        for row in Path("/proc/net", table).read_text().splitlines()[1:]:
+            _, here, there, *rest = row.split()
+            if (int(here[-4:], 16), int(there[-4:], 16)) == (port, to):
+                return rest[6]
+    return None
+
+
+def _descriptors(pid: int) -> set[str]:
+    """What the descriptors of a process stand for."""
+    found = set[str]()
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                found.add(os.readlink(descriptor))
+            except OSError:
+                pass  # it was closed just now
+    except OSError:
+        pass  # the process has ended
+    return found

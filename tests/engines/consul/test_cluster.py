@@ -18,7 +18,7 @@ def waits(client: aio.Client) -> bool:
     return bool(client._core.engine._watches._queries)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("how", ["killed", "frozen"])
+@pytest.mark.parametrize("how", ["killed", "frozen", "parted"])
 def test_a_lease_outlives_the_leader(flavor: str, cluster: ConsulCluster, how: str) -> None:
     """H54: held and waited for when the leader goes; the holder keeps it, the waiter gets it."""
 
@@ -32,8 +32,10 @@ def test_a_lease_outlives_the_leader(flavor: str, cluster: ConsulCluster, how: s
         leader = cluster.leader()
         if how == "killed":
             leader.kill()
-        else:
+        elif how == "frozen":
             leader.pause()
+        else:
+            cluster.part(leader)
         cluster.leader(among=cluster.others(leader))
         await until_renewed(lab, lease)
         assert not told
@@ -67,13 +69,7 @@ def test_without_a_majority_nothing_is_granted_and_that_is_said(
             lease.check()
         for node in rest:
             node.start_unseen()
-        give_up, again = clock.now() + LONG, None
-        while again is None:
-            try:
-                again = await client.lock("seat", ttl=20).acquire(timeout=LONG)
-            except (Unavailable, OutcomeUnknown):
-                assert clock.now() < give_up
-                await lab.let_pass(0.1)
+        again = await until_granted(lab, client, "seat")
         assert again.fence > lease.fence
         assert await again.release() is True
 
@@ -107,3 +103,61 @@ def test_a_holder_at_a_server_that_stands_still_knows_it_before_another_is_grant
         assert await lease.release() is False
 
     run(flavor, scenario)
+
+
+def test_the_minority_grants_and_renews_nothing_and_says_so_in_time(
+    flavor: str, cluster: ConsulCluster
+) -> None:
+    """H47, H54: the leader is cut off from the others, and its clients still reach it.
+
+    The majority serves on. A holder at the minority knows its end before another is granted.
+    """
+
+    async def scenario(lab: Lab) -> None:
+        leader = cluster.leader()
+        others = ",".join(node.address for node in cluster.others(leader))
+        client = await lab.connect(leader.url, request_timeout=1.0)
+        rival = await lab.connect(f"consul://{others}?session_ttl_min=1", request_timeout=2.0)
+        old = await client.lock("seat", ttl=3.0).acquire()
+
+        async def take() -> tuple[bool, aio.Lease]:
+            mine = await rival.lock("seat", ttl=LONG).acquire(timeout=LONG)
+            return bool(old), mine
+
+        taking = lab.start(take())
+        await lab.until(lambda: waits(rival), "a waiter")
+        cluster.part(leader)
+        cluster.leader(among=cluster.others(leader))
+        still_held, lease = await taking.result(LONG)
+        assert not still_held
+        assert lease.fence > old.fence
+        with pytest.raises(LeaseLost):
+            await old.renew()
+        for timeout in (0, 2):
+            with pytest.raises((Unavailable, OutcomeUnknown)):
+                await client.lock("other", ttl=20).acquire(timeout=timeout)
+        with pytest.raises(FencelockError):
+            await client.holders("seat")
+        async with rival.lock("other", ttl=20) as other:
+            other.check()
+
+        cluster.heal()
+        await until_renewed(lab, lease)
+        again = await until_granted(lab, client, "other")
+        assert again.fence > other.fence
+        assert [held.fence for held in await client.holders("seat")] == [lease.fence]
+        assert await again.release() is True
+        assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+async def until_granted(lab: Lab, client: aio.Client, name: str) -> aio.Lease:
+    """Acquire as soon as somebody serves it."""
+    give_up = clock.now() + LONG
+    while True:
+        try:
+            return await client.lock(name, ttl=20).acquire(timeout=LONG)
+        except (Unavailable, OutcomeUnknown):
+            assert clock.now() < give_up
+            await lab.let_pass(0.1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from fencelock.engines.hazelcast.wire import client_class, new_invocation
+from fencelock.engines.hazelcast.wire import new_invocation, own_client
 from tests.servers.hazelcast import CLUSTER
 
 ANSWER_S = 30.0
@@ -17,7 +17,7 @@ class Raw:
 
     def __init__(self, ports: Sequence[int]) -> None:
         members = [f"127.0.0.1:{port}" for port in ports]
-        self.client: Any = client_class("hazelcast.client")(
+        self.client: Any = own_client("hazelcast.client")(
             cluster_name=CLUSTER, cluster_members=members, cluster_connect_timeout=ANSWER_S
         )
 

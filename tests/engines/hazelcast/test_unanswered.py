@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from fencelock import NotAcquired, aio
+from fencelock import NotAcquired, OutcomeUnknown, aio
 from fencelock.engines.hazelcast import engine as recipe
+from fencelock.engines.hazelcast.wire import ClientRequest
+from fencelock.model import Grant, Request
 from tests.engines.hazelcast.raw import Raw
 from tests.engines.hazelcast.test_sessions import engine_of, waits
 from tests.engines.renewal_retry import until_renewed
@@ -19,11 +21,11 @@ from tests.servers.hazelcast import Hazelcast
 def lose(client: aio.Client, operation: str, times: int = 1) -> list[Any]:
     """Have the answers to the next requests of a kind lost; what they were."""
     wire, lost = engine_of(client)._wire, list[Any]()
-    send = wire.send
+    request = wire.request
 
     def without(
         name: str, arguments: Sequence[Any], done: Callable[[Any, bool], None], waits: bool = False
-    ) -> Callable[[], bool]:
+    ) -> ClientRequest:
         if name == operation and len(lost) < times:
             lost.append(None)
             number = len(lost) - 1
@@ -31,10 +33,10 @@ def lose(client: aio.Client, operation: str, times: int = 1) -> list[Any]:
             def dropped(answer: Any, resent: bool) -> None:
                 lost[number] = answer
 
-            return send(name, arguments, dropped, waits)  # type: ignore[no-any-return]
-        return send(name, arguments, done, waits)  # type: ignore[no-any-return]
+            return request(name, arguments, dropped, waits)  # type: ignore[no-any-return]
+        return request(name, arguments, done, waits)  # type: ignore[no-any-return]
 
-    wire.send = without
+    wire.request = without
     return lost
 
 
@@ -120,24 +122,48 @@ def test_a_lock_request_that_comes_after_its_unlock_is_undone(
         client = await lab.connect(hazelcast.fresh_url(), request_timeout=1.0)
         async with client.lock("first", ttl=30):
             pass
-        wire, held_back = engine_of(client)._wire, list[tuple[Any, ...]]()
-        send = wire.send
+        wire, held_back = engine_of(client)._wire, list[ClientRequest]()
+        request = wire.request
 
-        def late(name: str, *rest: Any) -> Callable[[], bool]:
+        def late(name: str, *rest: Any) -> ClientRequest:
+            made: ClientRequest = request(name, *rest)
             if name == "lock" and not held_back:
-                held_back.append((name, *rest))
-                return lambda: True
-            return send(name, *rest)  # type: ignore[no-any-return]
+                held_back.append(made)
+                return ClientRequest(None, lambda _: None)
+            return made
 
-        wire.send = late
+        wire.request = late
         with pytest.raises(NotAcquired):
             await client.lock("seat", ttl=30).acquire(timeout=0.5)
         assert held_back
-        send(*held_back[0])
+        held_back[0].send()
         key = key_of(client, "seat")
         await lab.until(lambda: not raw.state(key)["fence"], "what came late to be undone")
         rival = await lab.connect(f"{hazelcast.url}?prefix={key.removesuffix('seat')}")
         lease = await rival.lock("seat", ttl=30).acquire(timeout=SOON)
         assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_what_two_requests_have_locked_is_free_after_one_release(
+    flavor: str, hazelcast: Hazelcast, raw: Raw
+) -> None:
+    """H13: Hazelcast counts the requests of one endpoint; an unlock says whether one is left."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(hazelcast.fresh_url(), request_timeout=1.0)
+        async with client.lock("first", ttl=30):
+            pass
+        engine, request = engine_of(client), Request("seat", "1" * 32, 30.0)
+        lost = lose(client, "try_lock")
+        with pytest.raises(OutcomeUnknown):
+            await engine.acquire(request)
+        grant = await engine.acquire(request._replace(waits=True))
+        assert isinstance(grant, Grant)
+        assert lost == [grant.fence]
+        assert raw.state(key_of(client, "seat"))["lock_count"] == 2
+        assert await engine.release(grant) is True
+        assert raw.state(key_of(client, "seat"))["fence"] == 0
 
     run(flavor, scenario)

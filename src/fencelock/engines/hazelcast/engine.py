@@ -65,7 +65,7 @@ class HazelcastEngine(Engine):
         self._settings = settings = read(address)
         self._wire = wire = wire_of(world, settings)
         self._sessions = Sessions(world, wire, settings)
-        self._holds = Holds(world, wire, self._sessions, settings)
+        self._holds = Holds(world, wire, self._sessions)
 
     async def open(self) -> None:
         await self._sessions.group()

@@ -14,7 +14,7 @@ the session ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ...errors import FencelockError, OutcomeUnknown
@@ -22,7 +22,6 @@ from ...model import Gone, Request
 from ...world import Signal, World, snapshot
 from ..timer import NEVER, RETRY_S, Timer
 from .sessions import Session, Sessions
-from .settings import Settings
 from .wire import Text, Uid, Wire
 from .wire.errors import NotOwner, SessionGone
 
@@ -33,8 +32,9 @@ NOTED_S = 0.05  # what is held for less needs no record of who holds it
 RECORDS = "fencelock.holders"  # the map of the cluster that has them
 RECORD_TTLS = 4  # for how many ttls a record stays that is not written again
 RECORD_MIN_S = 60.0
-TRIES = 3
+ARRIVALS_S = (0.05, 0.5, 2.0)  # for how long an unlock waits for a lock request that it overtook
 THREAD_MIN = 2**53  # above those of other clients, who count from one or take addresses
+STILL_LOCKED = True  # by the same endpoint: two of its lock requests were carried out
 ENDED = Gone("session", "its CP session has ended")
 
 
@@ -82,11 +82,10 @@ class Hold:
 class Holds:
     """What one client holds or may come to hold, by owner."""
 
-    def __init__(self, world: World, wire: Wire, sessions: Sessions, settings: Settings) -> None:
+    def __init__(self, world: World, wire: Wire, sessions: Sessions) -> None:
         self._world = world
         self._wire = wire
         self._sessions = sessions
-        self._timeout = settings.request_timeout
         self._mutex = world.mutex()
         self._threads = int(world.random() * THREAD_MIN) + THREAD_MIN
         self.by_owner: dict[str, Hold] = {}
@@ -106,22 +105,30 @@ class Holds:
         return hold
 
     def send(self, hold: Hold, waits: bool) -> None:
-        """Send a lock request: one that waits in the queue, or one that does not."""
+        """Send a lock request: one that waits in the queue, or one that does not.
+
+        It is made first: an exception of a signal handler that comes before it is noted leaves
+        nothing to wait for.
+        """
         again = hold.pending or isinstance(hold.answer, OutcomeUnknown)
-        hold.doubted = hold.doubted or again
-        if not again or waits != hold.waits:
-            hold.uid = Uid(self._world.owner())  # else Hazelcast knows it, if it has seen it
-        hold.waits, hold.answer, hold.arrived = waits, None, self._world.signal()
-        hold.late_until = self._world.now() + LATE_S  # first: an exception may come at any moment
-        hold.pending, uid = True, hold.uid
-        arguments = (*hold.endpoint, hold.uid) if waits else (*hold.endpoint, hold.uid, 0)
+        is_known = again and waits == hold.waits  # to Hazelcast, if it has seen it
+        uid = hold.uid if is_known else Uid(self._world.owner())
+        arguments = (*hold.endpoint, uid) if waits else (*hold.endpoint, uid, 0)
         asked_at = self._world.now()
-        self._wire.send(
+        request = self._wire.request(
             "lock" if waits else "try_lock",
             arguments,
             lambda answer, resent: self._answered(hold, uid, asked_at, answer, resent),
             waits,
         )
+        arrived = self._world.signal()
+        with self._mutex:
+            if hold.fence:
+                return  # it was answered just now; another request would lock it twice
+            hold.uid, hold.waits, hold.doubted = uid, waits, hold.doubted or again
+            hold.answer, hold.arrived, hold.late_until = None, arrived, asked_at + LATE_S
+            hold.pending = True
+        request.send()
 
     def _answered(self, hold: Hold, uid: Uid, asked_at: float, answer: Any, resent: bool) -> None:
         """Take an answer, in whichever thread it comes."""
@@ -175,24 +182,32 @@ class Holds:
         One that was not answered, not even by then, is looked for.
         """
         freed = False
-        with self._mutex:
-            hold.ending = True
-        for _ in range(TRIES):
-            hold.fence = 0
-            try:
-                await self._sessions.call("unlock", *hold.endpoint, hold.unlock_uid)
-                freed = True
-            except NotOwner:
-                pass
-            except SessionGone:
-                self.ended(hold.session)
+        for within in ARRIVALS_S:
+            (answer,) = await self._unlock([hold])
+            if isinstance(answer, SessionGone):
                 return freed
-            hold.unlock_uid = Uid(self._world.owner())
-            await self.arrival(hold, self._timeout)
-            if not hold.fence:
+            if isinstance(answer, Exception) and not isinstance(answer, NotOwner):
+                raise answer
+            freed = freed or not isinstance(answer, NotOwner)
+            has_arrived = await self.arrival(hold, within)
+            if has_arrived and not hold.fence and answer is not STILL_LOCKED:
                 break
         self.over(hold)
         return freed
+
+    async def _unlock(self, holds: Sequence[Hold]) -> list[Any]:
+        """Unlock each once, all at a time; return their answers."""
+        with self._mutex:
+            for hold in holds:
+                hold.ending, hold.fence = True, 0
+        requests = [("unlock", (*hold.endpoint, hold.unlock_uid)) for hold in holds]
+        answers = await self._wire.call_all(requests)
+        for hold, answer in zip(holds, answers, strict=True):
+            if isinstance(answer, SessionGone):
+                self.ended(hold.session)
+            elif not isinstance(answer, FencelockError):
+                hold.unlock_uid = Uid(self._world.owner())
+        return answers
 
     def over(self, hold: Hold) -> None:
         """Know no more of what is not held, unless a request may still be carried out."""
@@ -219,17 +234,26 @@ class Holds:
         soonest = NEVER
         for _, session in snapshot(self._sessions.by_id):
             soonest = min(soonest, await self._maintain(session))
-        for _, hold in snapshot(self.by_owner):
-            if self.is_due(hold):
-                try:
-                    await self.end(hold)
-                except FencelockError:
-                    hold.until = max(hold.until, self._world.now() + LOOK_S)
-            elif hold.record_at <= self._world.now():
+        holds = [hold for _, hold in snapshot(self.by_owner)]
+        await self._end_due([hold for hold in holds if self.is_due(hold)])
+        for hold in holds:
+            if not hold.ending and hold.record_at <= self._world.now():
                 await self.record(hold)
             if self.by_owner.get(hold.owner) is hold:
                 soonest = min(soonest, hold.until, hold.record_at)
         return soonest
+
+    async def _end_due(self, due: Sequence[Hold]) -> None:
+        """Unlock what is past its end. An answer that is still to come has it looked at again."""
+        try:
+            answers: list[Any] = await self._unlock(due) if due else []
+        except FencelockError as error:  # no member can be reached
+            answers = [error] * len(due)
+        for hold, answer in zip(due, answers, strict=True):
+            if isinstance(answer, FencelockError):
+                hold.until = max(hold.until, self._world.now() + LOOK_S)
+            elif not hold.fence and answer is not STILL_LOCKED:
+                self.over(hold)
 
     async def _maintain(self, session: Session) -> float:
         """Renew a session in good time, or close it if nobody needs it."""

@@ -18,7 +18,7 @@ from ...wires.single_flight import SingleFlight
 from ...world import World
 from .settings import GROUP, Settings
 from .wire import Wire
-from .wire.errors import NO_CP, SessionGone
+from .wire.errors import NO_CP, GroupGone, SessionGone
 
 SHORT = 0.1  # of a ttl: by how much a new lease may be shorter because its session is older
 BEATS_PER_TTL = 3
@@ -58,25 +58,32 @@ class Sessions:
         self._settings = settings
         self._flights = SingleFlight(world)
         self._current: Session | None = None
-        self._is_safe = False
+        self._group: Any = None
         self.by_id: dict[int, Session] = {}
 
     async def call(self, operation: str, *arguments: Any) -> Any:
         """Make one request: return its answer, or raise."""
         (answer,) = await self._wire.call_all([(operation, arguments)])
+        if isinstance(answer, GroupGone):
+            self._group = None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     async def group(self) -> Any:
-        """The CP group that has the locks, which Hazelcast makes if need be."""
-        wanted = self._settings.group
-        if not self._is_safe:
+        """The CP group that has the locks, which Hazelcast makes if need be.
+
+        It is asked for once: the group that knows all groups may have no leader when this one has.
+        """
+        if self._group is None:
+            wanted = self._settings.group
             found = await self.call("group", OBJECT)
             if found.name != GROUP:  # of an object by this name: there are no groups
                 raise Misconfigured(NO_CP)
-            self._is_safe = True
-        return await self.call("group", OBJECT if wanted == GROUP else f"{OBJECT}@{wanted}")
+            if wanted != GROUP:
+                found = await self.call("group", f"{OBJECT}@{wanted}")
+            self._group = found
+        return self._group
 
     async def fresh(self, ttl: float) -> Session:
         """Return a session on which a lease of this ttl lasts about as long."""
@@ -99,15 +106,22 @@ class Sessions:
             await self._flights.do(session.id, lambda: self.renew(session))
 
     async def _open(self) -> None:
-        group, asked_at = await self.group(), self._world.now()
         try:
-            made = await self.call("create_session", group, "fencelock")
-        except SessionGone as error:
-            raise Unavailable(f"the CP group {group} was destroyed just now: try again") from error
+            made, group, asked_at = await self._create()
+        except GroupGone:  # which was made anew since, or is now
+            try:
+                made, group, asked_at = await self._create()
+            except GroupGone as error:
+                raise Unavailable(f"the CP group was destroyed just now: {error}") from error
         ttl, beat = made["ttl_millis"] / 1000, made["heartbeat_millis"] / 1000
         session = Session(group, int(made["session_id"]), ttl, beat, asked_at)
         self.by_id[session.id] = session  # first: what is used is renewed
         self._current = session
+
+    async def _create(self) -> tuple[dict[str, int], Any, float]:
+        """Create a session; return what it is like, its group, and the moment before."""
+        group, asked_at = await self.group(), self._world.now()
+        return await self.call("create_session", group, "fencelock"), group, asked_at
 
     async def renew(self, session: Session) -> None:
         """Have a session last its ttl from now; raise SessionGone where it cannot."""

@@ -68,10 +68,10 @@ class Wire(Protocol):
         """Have a client that runs; Unavailable where no member can be reached."""
         ...
 
-    def send(
+    def request(
         self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
-    ) -> Callable[[], bool]:
-        """Send a request over the client that ``connect`` has made; return whether it left."""
+    ) -> ClientRequest:
+        """Make a request, to be sent over the client that ``connect`` has made."""
         ...
 
     async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
@@ -96,6 +96,21 @@ def wire_of(world: World, settings: Settings) -> Wire:
     from .aio import AioWire
 
     return AioWire(settings)
+
+
+class ClientRequest:
+    """A request that is ready to be sent."""
+
+    def __init__(self, invocation: Any, invoke: Callable[[Any], None]) -> None:
+        self._invocation = invocation
+        self._invoke = invoke
+
+    def send(self) -> None:
+        self._invoke(self._invocation)
+
+    @property
+    def was_sent(self) -> bool:
+        return bool(self._invocation.sends)
 
 
 class ClientWire:
@@ -123,9 +138,9 @@ class ClientWire:
         """Close a connection, called by the client's own thread or task."""
         raise NotImplementedError
 
-    def send(
+    def request(
         self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
-    ) -> Callable[[], bool]:
+    ) -> ClientRequest:
         timeout = WAIT_S if waits else self._settings.request_timeout
         invocation = new_invocation(self._client, self.invocations, operation, arguments, timeout)
 
@@ -137,8 +152,7 @@ class ClientWire:
             done(answer, invocation.sends > 1)
 
         invocation.future.add_done_callback(answered)
-        self._invoke(invocation)
-        return lambda: bool(invocation.sends)
+        return ClientRequest(invocation, self._invoke)
 
     def _invoke(self, invocation: Any) -> None:
         self._client._invocation_service.invoke(invocation)
@@ -152,16 +166,21 @@ class ClientWire:
         ]
 
 
-@cache
-def client_class(module: str) -> Any:
-    """The client of a flavor, loaded by its first use: that takes a tenth of a second.
-
-    It connects to one member after the other, and waits for ever for one that accepts a connection
-    and says nothing, as one does that is frozen. So that connection is closed in time.
-    """
+def own_client(module: str) -> Any:
+    """Hazelcast's own client of a flavor, loaded by its first use in a tenth of a second."""
     with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
         warnings.simplefilter("ignore", DeprecationWarning)
-        own: Any = import_module(module).HazelcastClient
+        return import_module(module).HazelcastClient
+
+
+@cache
+def client_class(module: str) -> Any:
+    """The client of a flavor that does not wait for ever for a member.
+
+    Hazelcast's connects to one after the other, and waits for ever for one that accepts a
+    connection and says nothing, as one does that is frozen. So that connection is closed in time.
+    """
+    own: Any = own_client(module)
 
     class Client(own):  # type: ignore[misc]
         def __init__(self, hang_up: Callable[[Any], None], **options: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ....errors import Unavailable
 from ....wires.single_flight_aio import AioSingleFlight
 from ..settings import Settings
-from . import SPARE_S, UNANSWERED, ClientWire
+from . import SPARE_S, UNANSWERED, ClientRequest, ClientWire
 from .errors import no_answer, not_connected
 
 
@@ -64,7 +64,7 @@ class AioWire(ClientWire):
     async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         await self.connect()
         timeout, waits = self._settings.request_timeout, list[asyncio.Future[Any]]()
-        sent = list[Callable[[], bool]]()
+        sent = list[ClientRequest]()
         for operation, arguments in requests:
             wait: asyncio.Future[Any] = self._loop.create_future()
 
@@ -73,12 +73,13 @@ class AioWire(ClientWire):
                     wait.set_result(answer)
 
             waits.append(wait)
-            sent.append(self.send(operation, arguments, done))
+            sent.append(self.request(operation, arguments, done))
+            sent[-1].send()
         if waits:
             await asyncio.wait(waits, timeout=timeout)
         return [
-            wait.result() if wait.done() else no_answer(operation, timeout, was_sent())
-            for wait, was_sent, (operation, _) in zip(waits, sent, requests, strict=True)
+            wait.result() if wait.done() else no_answer(operation, timeout, request.was_sent)
+            for wait, request, (operation, _) in zip(waits, sent, requests, strict=True)
         ]
 
     async def close(self) -> None:

@@ -18,7 +18,11 @@ NO_CP = (
 
 
 class SessionGone(Exception):
-    """A CP session has ended, or the CP group that it was in is no more."""
+    """A CP session has ended."""
+
+
+class GroupGone(SessionGone):
+    """The CP group was destroyed, and its sessions with it."""
 
 
 class WaitCancelled(Exception):
@@ -31,7 +35,7 @@ class NotOwner(Exception):
 
 _ANSWERS = {
     "SessionExpiredError": SessionGone,
-    "CPGroupDestroyedError": SessionGone,
+    "CPGroupDestroyedError": GroupGone,
     "WaitKeyCancelledError": WaitCancelled,
     "IllegalMonitorStateError": NotOwner,
 }

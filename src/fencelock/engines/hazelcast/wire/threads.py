@@ -7,7 +7,7 @@ one sends all requests, so that no exception of a signal handler reaches into th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ....errors import Unavailable
@@ -16,7 +16,7 @@ from ....wires.daemon_thread import start_daemon
 from ....wires.thread_flag import ThreadFlag
 from ....world import World
 from ..settings import Settings
-from . import SPARE_S, UNANSWERED, ClientWire
+from . import SPARE_S, UNANSWERED, ClientRequest, ClientWire
 from .errors import no_answer, not_connected
 
 
@@ -98,7 +98,7 @@ class ThreadsWire(ClientWire):
             raise Unavailable("Hazelcast was not asked: no time is left")
         give_up = self._world.now() + left
         answers: list[Any] = [None] * len(requests)
-        calls = list[tuple[ThreadFlag, Callable[[], bool]]]()
+        calls = list[tuple[ThreadFlag, ClientRequest]]()
         for number, (operation, arguments) in enumerate(requests):
             flag = ThreadFlag()
 
@@ -106,10 +106,11 @@ class ThreadsWire(ClientWire):
                 answers[number] = answer
                 flag.set()
 
-            calls.append((flag, self.send(operation, arguments, done)))
-        for number, (flag, sent) in enumerate(calls):
+            calls.append((flag, self.request(operation, arguments, done)))
+            calls[-1][1].send()
+        for number, (flag, request) in enumerate(calls):
             if not flag.wait(max(give_up - self._world.now(), 0.0)) and not flag.is_set():
-                answers[number] = no_answer(requests[number][0], left, sent())
+                answers[number] = no_answer(requests[number][0], left, request.was_sent)
         return list(answers)
 
     async def close(self) -> None:
