@@ -16,6 +16,7 @@ from tests.servers.server import free_port
 from tests.servers.spanner import Spanner
 
 TTL_S = 60.0
+LATER = 40  # transactions of a session, after which the emulator has forgotten one
 
 
 def through(url: str, server: Spanner, proxy: Proxy) -> str:
@@ -303,5 +304,35 @@ def test_a_server_that_is_not_there_is_said_to_be(flavor: str) -> None:
         url = f"spanner://project/instance/database?emulator=127.0.0.1:{free_port()}"
         with pytest.raises(Unavailable, match="cannot be reached; nothing was done"):
             _ = await lab.connect(url)
+
+    run(flavor, scenario)
+
+
+def test_a_session_is_reset_although_a_late_request_begins_a_transaction_there(
+    flavor: str, locks_url: str
+) -> None:
+    """What is begun last ends the ones before, and itself with the session."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(locks_url)
+        await (await client.lock("seat", ttl=TTL_S).acquire()).release()
+        wire: Any = client._core.engine._database.wire  # type: ignore[attr-defined]
+        call, late = wire._call, ["a request"]
+
+        async def overtaken(method: str, fields: dict[str, Any]) -> Any:
+            answer = await call(method, fields)
+            if method == "BeginTransaction" and late:
+                late.pop()
+                for _ in range(LATER):
+                    newer = await call(method, fields)
+                    await wire.rollback(fields["session"], newer.id)
+            return answer
+
+        session = await wire.create_session()
+        wire._call = overtaken
+        await wire.reset(session)
+        assert not late
+        with pytest.raises(SessionMissing):
+            await wire.rollback(session, b"1")
 
     run(flavor, scenario)

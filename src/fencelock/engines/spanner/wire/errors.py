@@ -27,8 +27,8 @@ class TableMissing(Misconfigured):
 def told(settings: Settings, method: str, code: str, words: str) -> Exception:
     """Return our error for a status of gRPC."""
     database = settings.database
-    if code == "ABORTED":
-        return Aborted(words)
+    if code == "ABORTED" or "Invalid transaction ID" in words or "later transaction" in words:
+        return Aborted(words)  # the last two: a read that was sent twice has begun another one
     if code == "NOT_FOUND" and ("Session not found" in words or "Transaction not found" in words):
         return SessionMissing(words)
     if code == "NOT_FOUND":
