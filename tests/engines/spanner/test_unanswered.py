@@ -116,7 +116,7 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
     """H13: granted at once, heard of too late. What is handed out is a lease that holds."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(through(locks_url, server, proxy))
+        client = await lab.connect(through(locks_url, server, proxy), request_timeout=SOON)
         other = await lab.connect(locks_url)
         wire: Any = client._core.engine._database.wire  # type: ignore[attr-defined]
         call, blocked = wire._call, list[bool]()
@@ -128,7 +128,7 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
             return await call(method, request)
 
         wire._call = late
-        acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=SOON))
+        acquiring = lab.start(client.lock("seat", ttl=4, renew=False).acquire(timeout=SOON))
         (first,) = await lab.until_held(other, "seat")
         taken = await other.lock("seat").acquire(timeout=SOON)
         await taken.release()
