@@ -49,6 +49,8 @@ REVOKED = (
     "hazelcast cannot revoke a lock: its holder releases it, or its CP session ends. A member can "
     "close that by force (CPSessionManagementService.forceCloseSession)"
 )
+FREED = Busy(SOON_S)  # it was refused, and nobody holds it: tried again at once
+TAKEN_BACK = "the attempt was taken back before it was sent; nothing was done"
 
 
 class HazelcastEngine(Engine):
@@ -66,6 +68,8 @@ class HazelcastEngine(Engine):
         self._wire = wire = wire_of(world, settings)
         self._sessions = Sessions(world, wire, settings)
         self._holds = Holds(world, wire, self._sessions)
+        self._opening = set[str]()
+        """Owners whose attempt waits for a session."""
 
     async def open(self) -> None:
         await self._sessions.group()
@@ -87,10 +91,10 @@ class HazelcastEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         if request.share is not None:
             raise Unsupported(SHARED)
-        for _ in range(TRIES):
+        for tried in range(TRIES):
             hold = await self._attempt(request)
             answer = await self._answer(hold, request)
-            if answer is not None:
+            if answer is not None and (answer is not FREED or tried == TRIES - 1):
                 return answer
         raise Unavailable("sessions end here as soon as they are made: see the members' logs")
 
@@ -104,15 +108,28 @@ class HazelcastEngine(Engine):
             await self._holds.end(hold)
             hold = None
         if hold is None:
-            session = await self._sessions.fresh(request.ttl)
-            hold = self._holds.begin(request, self._key(request.name), session)
+            hold = await self._begin(request)
         if not hold.fence and not (
             hold.pending and hold.waits and not await self._was_let_in(hold)
         ):
             await self._wire.connect()
+            if hold.ending:
+                raise Unavailable(TAKEN_BACK)
             # Whoever will wait joins the queue at once, which grants a lock that is free as well.
             self._holds.send(hold, request.queue or request.waits)
         return hold
+
+    async def _begin(self, request: Request) -> Hold:
+        """Have a session, which may take seconds: the attempt may be taken back meanwhile."""
+        self._opening.add(request.owner)
+        try:
+            session = await self._sessions.fresh(request.ttl)
+            if request.owner not in self._opening:
+                raise Unavailable(TAKEN_BACK)
+            known = self._holds.by_owner.get(request.owner)
+            return known or self._holds.begin(request, self._key(request.name), session)
+        finally:
+            self._opening.discard(request.owner)
 
     async def _was_let_in(self, hold: Hold) -> bool:
         """Whether one who still waits for an answer holds the lock."""
@@ -139,6 +156,9 @@ class HazelcastEngine(Engine):
         self._holds.over(hold)
         if isinstance(answer, WaitCancelled):
             return Busy(SOON_S)
+        state = await self._state(hold.session.group, hold.key)
+        if not state["fence"]:
+            return FREED
         return Busy(POLL_S, holder=await self._holder(request.name))
 
     async def _grant(self, hold: Hold, request: Request) -> Grant | Busy | None:
@@ -235,6 +255,7 @@ class HazelcastEngine(Engine):
         return await self._holds.end(hold) and not hold.expired
 
     async def withdraw(self, request: Request) -> None:
+        self._opening.discard(request.owner)
         if (hold := self._holds.by_owner.get(request.owner)) is not None:
             await self._holds.end(hold)
 
