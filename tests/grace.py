@@ -11,10 +11,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from fencelock._client import acquire, client, lease_lifecycle, pending
+from fencelock._client import acquire, attempt_all, client, lease_lifecycle, pending
 from fencelock.engines.redis import engine as redis_engine
 from fencelock.engines.zookeeper.wire import connection as zookeeper_connection
-from fencelock.recipes import barrier, board, latch, once
+from fencelock.recipes import barrier, board, latch, once, several
 from fencelock.worlds import aio_shield
 
 if TYPE_CHECKING:  # workers use this too, and should not take long to start
@@ -33,6 +33,7 @@ FOLDERS = (
 USERS: tuple[ModuleType, ...] = (
     acquire,
     aio_shield,
+    attempt_all,
     barrier,
     board,
     client,
@@ -41,6 +42,7 @@ USERS: tuple[ModuleType, ...] = (
     once,
     pending,
     redis_engine,
+    several,
 )
 
 
