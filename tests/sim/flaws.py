@@ -31,6 +31,7 @@ from fencelock.engines.redlock.quorum import Election, majority
 from fencelock.engines.redlock.votes import is_grant, is_one
 from fencelock.engines.waiters import Waiters
 from fencelock.errors import OutcomeUnknown, Unavailable
+from fencelock.lab import words
 from fencelock.model import Busy, Grant, Request, granted, next_fence
 from fencelock.sim import world
 from fencelock.sim.resource import Desk, Register
@@ -396,8 +397,16 @@ def planted(name: str) -> Iterator[None]:
 @contextmanager
 def planting(flaw: Flaw) -> Iterator[None]:
     """With a flaw in the library."""
-    with pytest.MonkeyPatch.context() as patch:
-        flaw.plant(patch)
-        scripts.script.cache_clear()
-        yield
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            flaw.plant(patch)
+            _forget_scripts()
+            yield
+    finally:
+        _forget_scripts()
+
+
+def _forget_scripts() -> None:
+    """Have scripts read again, and the names of their digests in what is played."""
     scripts.script.cache_clear()
+    words.script_names.cache_clear()

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from fencelock import lab
+from fencelock.lab import words
 from tests.sim.fault_profiles import FAULT_PROFILES
+from tests.sim.flaws import planted
 from tests.sim.replay import main, play
 
 ROOT = Path(__file__).parents[2]
@@ -85,3 +87,13 @@ def test_plays_of_several_threads_do_not_meet() -> None:
         thread.join()
     assert others == []
     assert gc.isenabled()
+
+
+def test_a_flaw_that_was_planted_leaves_nothing_behind() -> None:
+    document = lab.load("ghost-writer", fence="no guard")
+    before = lab.play(document).digest
+    words.script_names.cache_clear()  # as in a process in which nothing was played yet
+    with pytest.raises(ZeroDivisionError), planted("release_without_owner"):
+        lab.play(document)
+        raise ZeroDivisionError
+    assert lab.play(document).digest == before

@@ -28,7 +28,7 @@ def _command(kind: bytes, digest: bytes, _: object, words: Sequence[Any]) -> str
     if not digest:
         shown = [_value(one) for one in words]
         return " ".join(shown[:WORDS_MAX]) + (" …" if len(shown) > WORDS_MAX else "")
-    name = _scripts().get(digest, "a script")
+    name = script_names().get(digest, "a script")
     if kind == b"SCRIPT":
         return f"load {name}"
     return f"{name} {_value(words[1])}" if len(words) > 1 else name
@@ -48,7 +48,8 @@ def _list(values: list[Any]) -> str:
 
 
 @cache
-def _scripts() -> Mapping[bytes, str]:
-    from ..sim.edge import script_names
+def script_names() -> Mapping[bytes, str]:
+    """The name of each script, by its digest."""
+    from ..sim import edge
 
-    return script_names()
+    return edge.script_names()
