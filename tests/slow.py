@@ -128,6 +128,36 @@ SLOW = {
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",
     "unit/test_bench.py::test_lock_services_are_measured": "several servers, one after the other",
+    "conformance/test_example_engine.py::"
+    "test_the_example_keeps_its_promise": "the checks of every engine, on the one of the documents",
+    "conformance/test_judge.py::"
+    "test_a_broken_engine_is_rejected": "the checks themselves, on engines that break each",
+    "engines/dynamodb/test_dead_holders.py::"
+    "test_clocks_that_are_set_apart_steal_nothing": "whole ttls",
+    "engines/firestore/test_dead_holders.py::"
+    "test_clocks_that_are_set_apart_steal_nothing": "whole ttls",
+    "engines/sqlite/test_dropped.py::test_a_dropped_client_leaves_nothing_open": (
+        "processes, and the wait until they have nothing open"
+    ),
+    "engines/test_dropped.py::"
+    "test_a_client_that_is_dropped_leaves_nothing_open": "the same of other engines",
+    "engines/zookeeper/test_processes.py::"
+    "test_a_server_that_restarts_keeps_the_lease": "a server of its own",
+    "engines/zookeeper/test_settings.py::"
+    "test_tls_with_a_certificate_of_our_own": "a server of its own",
+    "engines/zookeeper/test_settings.py::"
+    "test_a_member_that_is_silent_leaves_time_for_the_others": "a server of its own",
+    "engines/zookeeper/test_shares.py::"
+    "test_a_slot_that_was_not_answered_is_taken_once": "seconds without an answer",
+    "faults/test_file.py::test_newcomers_and_old_clients_meet_in_the_new_file": "processes",
+    "faults/test_interrupting.py::"
+    "test_a_process_interrupted_while_it_waits_leaves_the_queue": "processes of every engine",
+    "faults/test_network.py::test_a_silent_server_is_given_up_in_time_whatever_signals_come": (
+        "seconds of silence, by processes of every engine"
+    ),
+    "sim/test_promises.py::test_every_promise_holds_for_many_seeds": "many seeds",
+    "sim/test_runs.py::test_every_promise_holds_for_many_seeds": "many seeds",
+    "sim/test_runs.py::test_every_fault_strikes": "many seeds",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",
 }
 """Files, or tests of a file with all their parameters, and why."""
