@@ -184,17 +184,20 @@ def test_a_client_with_more_waiters_than_a_poll_names_says_so_once(
     monkeypatch.setattr(listener, "BATCH_MAX", 2)
     monkeypatch.setattr(observe, "_sink", told.append)
 
+    async def wait_for_poll(lab: Lab, asked: Engine, request: Request) -> None:
+        before = len(service.polls)
+        await begin_to_wait(asked, request)
+        await lab.until(lambda: len(service.polls) > before, "another poll")
+        assert service.polls[-1] == {"a", "b"}
+
     async def scenario(lab: Lab) -> None:
         asked = await engine(lab, peer)
         for request in (A, B):
             await begin_to_wait(asked, request)
         await lab.until(lambda: {"a", "b"} in service.polls, "a poll for two")
         assert told == []
-        for request in (C, D):
-            before = len(service.polls)
-            await begin_to_wait(asked, request)
-            await lab.until(lambda before=before: len(service.polls) > before, "another poll")
-            assert service.polls[-1] == {"a", "b"}
+        await wait_for_poll(lab, asked, C)
+        await wait_for_poll(lab, asked, D)
         assert len(told) == 1
         assert told[0].startswith("more than 2 waiters of one client")
 
