@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from fencelock import observe
 from fencelock.engine import Engine
+from fencelock.engines.http import listener
 from fencelock.model import Busy, Grant, Request
 from fencelock.testing.conformance.context import core_of, engine_of
 from tests.engines.http.answers import Said, Stub
@@ -170,5 +172,33 @@ def test_no_poll_names_an_owner_that_got_its_lock_or_withdrew(
         await begin_to_wait(asked, B)
         await lab.until(lambda: first_with(service, "b"), "a poll for b")
         assert first_with(service, "b") == {"b"}
+
+    run(flavor, scenario)
+
+
+def test_a_client_with_more_waiters_than_a_poll_names_says_so_once(
+    flavor: str, peer: Stub, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who came last are not polled for: nobody would guess why they wait so long."""
+    told: list[str] = []
+    monkeypatch.setattr(listener, "BATCH_MAX", 2)
+    monkeypatch.setattr(observe, "_sink", told.append)
+
+    async def wait_for_poll(lab: Lab, asked: Engine, request: Request) -> None:
+        before = len(service.polls)
+        await begin_to_wait(asked, request)
+        await lab.until(lambda: len(service.polls) > before, "another poll")
+        assert service.polls[-1] == {"a", "b"}
+
+    async def scenario(lab: Lab) -> None:
+        asked = await engine(lab, peer)
+        for request in (A, B):
+            await begin_to_wait(asked, request)
+        await lab.until(lambda: {"a", "b"} in service.polls, "a poll for two")
+        assert told == []
+        await wait_for_poll(lab, asked, C)
+        await wait_for_poll(lab, asked, D)
+        assert len(told) == 1
+        assert told[0].startswith("more than 2 waiters of one client")
 
     run(flavor, scenario)

@@ -10,6 +10,10 @@ One that was on its way while the owner's own call was granted or withdrawn woul
 again, with the ttl of the request.
 
 A poll that fails lets all waiters look by themselves: they meet the same in their own calls.
+
+A poll names at most ``BATCH_MAX``, those that have waited longest. Nobody polls for the others: the
+service forgets them after ten seconds, so that they lose their places, and they ask anew once in
+``LOOK_S``. The first time that this happens a client says so in the log.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from ... import observe
 from ...errors import FencelockError
 from ...model import Grant, Request
 from ...world import Job, Signal, World, sleep, snapshot
 from .attempts import Attempts
-from .messages import BATCH_MAX, Bodies, id_of, read_lease
+from .messages import BATCH_MAX, LOOK_S, Bodies, id_of, read_lease
 from .replicas import Replicas
 
 POLL_S = 20.0  # how long a poll waits: a node that fell silent is noticed soon after
@@ -74,6 +79,8 @@ class Listener:
         self._idle = 0
         self._jobs: list[Job] = []
         self._closing = False
+        self._warned = False
+        """Whether the log has been told that there are too many waiters."""
 
     def watch(self, request: Request, signal: Signal) -> None:
         """Set the signal when this request was granted, or should look again."""
@@ -159,7 +166,15 @@ class Listener:
             self._stale = False
             self._polls += 1
             waiting = [(o, w) for o, w in snapshot(self._waiters) if self._is_waiting(o, w)]
-            return dict(waiting[:BATCH_MAX]), self._polls
+            number, is_first = self._polls, len(waiting) > BATCH_MAX and not self._warned
+            self._warned = self._warned or is_first
+        if is_first:
+            observe.warn(
+                f"more than {BATCH_MAX:,} waiters of one client: a poll of the lock service names "
+                "no more. Those who came last lose their places in the queue and ask once in "
+                f"{LOOK_S:g} s: connect another client for them"
+            )
+        return dict(waiting[:BATCH_MAX]), number
 
     def _is_waiting(self, owner: str, waiter: Waiter) -> bool:
         return waiter.grant is None and owner in self._queued
