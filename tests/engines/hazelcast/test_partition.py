@@ -9,10 +9,10 @@ import pytest
 
 from fencelock import FencelockError, LeaseLost, OutcomeUnknown, Unavailable, aio
 from fencelock.worlds import clock
-from tests.engines.hazelcast.test_sessions import waits
+from tests.engines.hazelcast.test_sessions import engine_of, waits
 from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import Lab, run
-from tests.servers.hazelcast import HazelcastCluster, url_at
+from tests.servers.hazelcast import Hazelcast, HazelcastCluster, url_at
 
 LONG = 150.0  # seconds: elections on a busy machine, and deadlines that have to pass
 SESSION_TTL = 20  # seconds: a lease of as long ends as late as it may
@@ -29,6 +29,12 @@ class Tenures:
         assert [one.fence for one in self._leases if one] == []
         assert all(one.fence < lease.fence for one in self._leases)
         self._leases.append(lease)
+
+
+def members_of(client: aio.Client) -> list[int]:
+    """The ports of the members to which a client is connected."""
+    manager = engine_of(client)._wire._client._connection_manager
+    return [one.remote_address.port for one in [*manager.active_connections.values()]]
 
 
 async def until_granted(lab: Lab, client: aio.Client, name: str) -> aio.Lease:
@@ -53,6 +59,13 @@ def test_a_leader_that_is_cut_off_grants_and_renews_nothing_and_the_others_serve
             url = f"{url_at(ports)}?smart_routing=no"
             return await lab.connect(url, request_timeout=3.0, connect_timeout=30.0)
 
+        async def begin_at(node: Hazelcast) -> aio.Client:
+            """A client that reaches all members, and has chosen this one."""
+            while True:
+                client = await reach(*(each.port for each in cluster.nodes))
+                if members_of(client) == node.public_ports:
+                    return client
+
         async def take() -> aio.Lease:
             lease = await until_granted(lab, rival, "seat")
             tenures.begin(lease)
@@ -75,6 +88,7 @@ def test_a_leader_that_is_cut_off_grants_and_renews_nothing_and_the_others_serve
             tenures.begin(first)
         leader = cluster.leader()
         holder, outsider = await reach(leader.port), await reach(leader.port)
+        astray = await begin_at(leader)
         rival = await reach(*(node.port for node in cluster.others(leader)))
         async with outsider.lock("other", ttl=SESSION_TTL):
             pass
@@ -95,6 +109,7 @@ def test_a_leader_that_is_cut_off_grants_and_renews_nothing_and_the_others_serve
             await old.renew()
         assert await contending.result(LONG) == []
         other = await until_granted(lab, rival, "other")
+        turned = await until_granted(lab, astray, "third")  # it has left the minority by itself
         for name in ("seat", "other", "third"):
             for timeout in (0, 2):
                 with pytest.raises((Unavailable, OutcomeUnknown)):
@@ -103,6 +118,7 @@ def test_a_leader_that_is_cut_off_grants_and_renews_nothing_and_the_others_serve
             await holder.holders("seat")
         await until_renewed(lab, lease)
         assert await other.release() is True
+        assert await turned.release() is True
 
         cluster.heal()
         for node in cluster.nodes:
