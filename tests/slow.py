@@ -37,6 +37,7 @@ SLOW = {
     "engines/hazelcast/test_cluster.py": "three members, and what they do without one",
     "engines/hazelcast/test_fences.py": "members that are started again",
     "engines/hazelcast/test_java_client.py": "Java programs, and thousands of turns",
+    "engines/hazelcast/test_partition.py": "three members, of which one is cut off",
     "engines/hazelcast/test_sessions.py": "three members, which are a Java machine",
     "engines/hazelcast/test_settings.py": "members of several kinds",
     "engines/hazelcast/test_unanswered.py": "seconds without an answer",

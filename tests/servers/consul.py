@@ -12,13 +12,11 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tests.servers import consul_program
-from tests.servers.group import Group
-from tests.servers.peers import PeerNetwork
+from tests.servers.peers import PeerGroup
 from tests.servers.server import Missing, Server, free_port, until
 
 ANSWER_S = 20.0
@@ -147,16 +145,14 @@ class Consul(Server):
         return f"{self.url}&prefix=test-{next(self._numbers)}/"
 
 
-class ConsulCluster(Group):
+class ConsulCluster(PeerGroup[Consul]):
     """Three servers. What they say to each other passes a network that can be cut.
 
     Each is told to the others by another address of loopback, where the network has its ports.
     """
 
     def __init__(self, size: int = 3) -> None:
-        self.nodes = [Consul(name=f"n{number}") for number in range(size)]
-        self.servers = [*self.nodes]
-        self.network = PeerNetwork(self.nodes)
+        super().__init__([Consul(name=f"n{number}") for number in range(size)])
         for node in self.nodes:
             node.advertised = PEERS
             node.peers = [f"{PEERS}:{each.serf_port}" for each in self.nodes]
@@ -168,13 +164,6 @@ class ConsulCluster(Group):
     def url(self) -> str:
         hosts = ",".join(node.address for node in self.nodes)
         return f"consul://{hosts}?session_ttl_min=1"
-
-    def start(self) -> Self:
-        self.network.start()
-        with ThreadPoolExecutor(len(self.nodes)) as pool:  # none answers before a majority runs
-            list(pool.map(Consul.start, self.nodes))
-        self.join()
-        return self
 
     def join(self) -> None:
         def all_follow() -> bool:
@@ -196,17 +185,3 @@ class ConsulCluster(Group):
 
         until(led, "a leader")
         return found[0]
-
-    def others(self, node: Consul) -> list[Consul]:
-        return [each for each in self.nodes if each is not node]
-
-    def part(self, node: Consul) -> None:
-        """Cut one server off from the others; its clients still reach it."""
-        self.network.part(node)
-
-    def heal(self) -> None:
-        self.network.heal()
-
-    def close(self) -> None:
-        super().close()
-        self.network.close()

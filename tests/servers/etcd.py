@@ -6,12 +6,9 @@ import importlib.util
 import json
 import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
 
-from tests.servers.group import Group
-from tests.servers.peers import PeerNetwork
+from tests.servers.peers import PeerGroup
 from tests.servers.server import Missing, Server, free_port, program, until
 
 CTL_S = 60.0
@@ -122,13 +119,11 @@ def brisk_etcd_35() -> Etcd:
     return Etcd35(settings=BRISK)
 
 
-class EtcdCluster(Group):
+class EtcdCluster(PeerGroup[Etcd]):
     """Three members. What they say to each other passes a network that can be cut."""
 
     def __init__(self, size: int = 3) -> None:
-        self.nodes = [Etcd(name=f"m{number}") for number in range(size)]
-        self.servers = [*self.nodes]
-        self.network = PeerNetwork(self.nodes)
+        super().__init__([Etcd(name=f"m{number}") for number in range(size)])
         for node in self.nodes:
             node.peer_url = f"http://127.0.0.1:{self.network.front(node, node.peer_port)}"
         for node in self.nodes:
@@ -137,17 +132,6 @@ class EtcdCluster(Group):
     @property
     def url(self) -> str:
         return "etcd://" + ",".join(node.address for node in self.nodes)
-
-    def start(self) -> Self:
-        self.network.start()
-        self.start_again()
-        self.join()
-        return self
-
-    def start_again(self) -> None:
-        """Start all members; none of them answers before a majority runs."""
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(Etcd.start, self.nodes))
 
     def join(self) -> None:
         """They are one as soon as they answer."""
@@ -165,17 +149,3 @@ class EtcdCluster(Group):
 
         until(led, "a leader")
         return found[0]
-
-    def others(self, node: Etcd) -> list[Etcd]:
-        return [each for each in self.nodes if each is not node]
-
-    def part(self, node: Etcd) -> None:
-        """Cut one member off from the other members; its clients still reach it."""
-        self.network.part(node)
-
-    def heal(self) -> None:
-        self.network.heal()
-
-    def close(self) -> None:
-        super().close()
-        self.network.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.servers import hazelcast_program
-from tests.servers.group import Group
+from tests.servers.peers import PeerGroup
 from tests.servers.server import Missing, Server, free_port, until
 
 CLUSTER = "fencelock-tests"
@@ -48,6 +48,8 @@ class Hazelcast(Server):
     ) -> None:
         super().__init__(folder, port)
         self.ports = [self.port, *(free_port() for _ in range(members - 1))]
+        self.public_ports = self.ports
+        """At which the members tell each other and clients that they are reached."""
         self.peers = self.ports
         self.cp_members = cp_members
         self.session_ttl = session_ttl
@@ -55,9 +57,9 @@ class Hazelcast(Server):
         self._numbers = itertools.count()
 
     def command(self) -> Sequence[str]:
-        mine, all_of_them = (",".join(map(str, ports)) for ports in (self.ports, self.peers))
-        settings = (str(self.cp_members), str(self.session_ttl))
-        return java("Members", CLUSTER, *settings, mine, all_of_them)
+        kinds = (self.ports, self.public_ports, self.peers)
+        ports = (",".join(map(str, each)) for each in kinds)
+        return java("Members", CLUSTER, str(self.cp_members), str(self.session_ttl), *ports)
 
     def answers(self) -> bool:
         """Whether every member says that it is ready, since this process was started."""
@@ -73,11 +75,16 @@ class Hazelcast(Server):
     @property
     def url(self) -> str:
         """For ``fencelock.connect``."""
-        return f"hazelcast://{','.join(f'127.0.0.1:{port}' for port in self.ports)}/{CLUSTER}"
+        return url_at(self.ports)
 
     def fresh_url(self) -> str:
         """The same with a prefix that no other test uses."""
         return f"{self.url}?prefix=test-{next(self._numbers)}:"
+
+
+def url_at(ports: Sequence[int]) -> str:
+    """The address of members, for ``fencelock.connect``."""
+    return f"hazelcast://{','.join(f'127.0.0.1:{port}' for port in ports)}/{CLUSTER}"
 
 
 def brief_sessions() -> Hazelcast:
@@ -85,27 +92,28 @@ def brief_sessions() -> Hazelcast:
     return Hazelcast(session_ttl=5)
 
 
-class HazelcastCluster(Group):
-    """Three members, each a process of its own."""
+class HazelcastCluster(PeerGroup[Hazelcast]):
+    """Three members, each a process of its own. Their network can be cut.
+
+    Clients are told the addresses in that network, too.
+    """
 
     def __init__(self, session_ttl: int = 150) -> None:
-        self.nodes = [Hazelcast(members=1, session_ttl=session_ttl) for _ in range(3)]
-        self.servers = [*self.nodes]
+        super().__init__([Hazelcast(members=1, session_ttl=session_ttl) for _ in range(3)])
         for node in self.nodes:
-            node.peers = [each.port for each in self.nodes]
+            node.public_ports = [self.network.front(node, node.port)]
+        for node in self.nodes:
+            node.peers = [port for each in self.nodes for port in each.public_ports]
             node.ready = "is STARTED"
 
     @property
     def url(self) -> str:
-        hosts = ",".join(node.address for node in self.nodes)
-        return f"hazelcast://{hosts}/{CLUSTER}"
+        return url_at([node.port for node in self.nodes])
 
-    def start(self) -> Self:
+    def start_again(self) -> None:
         for node in self.nodes:
             node.answers = lambda: True  # type: ignore[method-assign]  # it needs the others
             node.start()
-        self.join()
-        return self
 
     def join(self) -> None:
         until(lambda: all(JOINED in node.said() for node in self.nodes), "three CP members")
@@ -121,9 +129,6 @@ class HazelcastCluster(Group):
 
         until(led, "a leader of the group of the locks")
         return found[-1]
-
-    def others(self, node: Hazelcast) -> list[Hazelcast]:
-        return [each for each in self.nodes if each is not node]
 
 
 def _led(said: str) -> int:

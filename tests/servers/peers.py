@@ -2,10 +2,11 @@
 
 Members reach each other through a proxy in front of each. A connection comes from a member if its
 other end is a socket of that member's process; so the proxy knows both ends, and a cut can concern
-one pair and not another, as that of a switch does. Whoever is no member passes always: clients that
-are told the same addresses still reach a member that was cut off. Bytes of a cut connection are
-held back in silence; after healing those connections are reset, as stale ones are. Datagrams
-between members that are cut off are lost.
+one pair and not another, as that of a switch does. Whoever is no member passes, unless the network
+is for members only: clients that are told the same addresses still reach a member that was cut off.
+Bytes of a cut connection are held back in silence; after healing those connections are reset, as
+stale ones are. New ones are closed while it is cut. Datagrams between members that are cut off are
+lost.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ import os
 import socket
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Generic, Self, TypeVar
 
+from tests.servers.group import Group
 from tests.servers.server import Server
 
 CHUNK = 1 << 16
 NAP_S = 0.02
 LOOPBACK = "127.0.0.1"
+
+Node = TypeVar("Node", bound=Server)
 
 
 class _Connection:
@@ -73,6 +79,8 @@ class PeerNetwork:
         self._listeners: list[tuple[int, int, socket.socket]] = []
         self._datagrams: dict[int, tuple[int, socket.socket]] = {}
         self._parted: set[int] = set()
+        self.members_only = False
+        """Whoever is no member is refused from now on."""
         self.closed = threading.Event()
 
     def front(self, member: Server, target: int, host: str = LOOPBACK, port: int = 0) -> int:
@@ -126,8 +134,12 @@ class PeerNetwork:
                 client, _ = listener.accept()
             except OSError:
                 return
+            source = self._source(client)
+            if self.is_cut(source, to) or (source is None and self.members_only):
+                client.close()  # nobody listens there for whoever comes now
+                continue
             try:
-                _Connection(self, self._source(client), to, client, target).run()
+                _Connection(self, source, to, client, target).run()
             except OSError:  # the member is down
                 client.close()
 
@@ -155,6 +167,40 @@ class PeerNetwork:
             if process is not None and f"socket:[{inode}]" in _descriptors(process.pid):
                 return number
         return None
+
+
+class PeerGroup(Group, Generic[Node]):
+    """Members that reach each other through a network that can be cut."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = [*nodes]
+        self.servers = [*nodes]
+        self.network = PeerNetwork(self.nodes)
+
+    def start(self) -> Self:
+        self.network.start()
+        self.start_again()
+        self.join()
+        return self
+
+    def start_again(self) -> None:
+        """Start all members; none of them answers before a majority runs."""
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(lambda node: node.start(), self.nodes))
+
+    def others(self, node: Node) -> list[Node]:
+        return [each for each in self.nodes if each is not node]
+
+    def part(self, node: Node) -> None:
+        """Cut one member off from the others; its clients still reach it."""
+        self.network.part(node)
+
+    def heal(self) -> None:
+        self.network.heal()
+
+    def close(self) -> None:
+        super().close()
+        self.network.close()
 
 
 def _inode(port: int, to: int) -> str | None:

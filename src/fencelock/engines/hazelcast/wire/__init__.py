@@ -8,6 +8,10 @@ session are sent one by one, through the parts of the client that its FencedLock
 
 The client repeats a request whose connection was lost, for as long as ``request_timeout``. It has
 the same invocation uid each time, so that Hazelcast carries it out once.
+
+A member that is cut off from the others keeps its clients, and tells them that it is alone. So a
+connection is closed that had no answer of the CP Subsystem for as long as ``request_timeout`` after
+one was missed first: the client then turns to another member that it knows.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ CODECS = {
     "put": "map_set_codec",
     "get": "map_get_codec",
 }
+MAPS = ("put", "get")  # which a member answers although it is cut off
 RETRY_PAUSE_S = 0.1
 HEARTBEAT_S = 1.0  # a member that does not answer is left after five of them
 SILENT_S = 5.0
@@ -112,6 +117,11 @@ class ClientRequest:
     def was_sent(self) -> bool:
         return bool(self._invocation.sends)
 
+    @property
+    def connection(self) -> Any:
+        """By which it was sent last."""
+        return self._invocation.sent_connection
+
 
 class ClientWire:
     """What both flavors do with their client, which is made by the first request."""
@@ -125,6 +135,8 @@ class ClientWire:
         self._settings = settings
         self._client: Any = None
         self._closed = False
+        self._silent = dict[Any, float]()
+        """Connections by which an answer was missed, and none has come since that moment."""
 
     def _runs(self) -> bool:
         """Whether there is a client that has not given up on the cluster."""
@@ -149,6 +161,8 @@ class ClientWire:
                 answer = future.result()
             except BaseException as error:  # an asyncio future may have been cancelled
                 answer = told(error, operation, bool(invocation.sends))
+            if operation not in MAPS:
+                self._silent.pop(invocation.sent_connection, None)
             done(answer, invocation.sends > 1)
 
         invocation.future.add_done_callback(answered)
@@ -156,6 +170,15 @@ class ClientWire:
 
     def _invoke(self, invocation: Any) -> None:
         self._client._invocation_service.invoke(invocation)
+
+    def _missed(self, request: ClientRequest) -> None:
+        """Leave a member that goes on not to answer, though it is connected."""
+        now, connection = time.monotonic(), request.connection
+        if connection is None or not connection.live:
+            self._silent.pop(connection, None)
+        elif now - self._silent.setdefault(connection, now) >= self._settings.request_timeout:
+            self._silent.pop(connection, None)
+            self._client._reactor.add_timer(0, lambda: self._hang_up(connection))
 
     def members(self) -> list[tuple[str, str]]:
         found = self._client.cluster_service.get_members()

@@ -77,6 +77,9 @@ class AioWire(ClientWire):
             sent[-1].send()
         if waits:
             await asyncio.wait(waits, timeout=timeout)
+        for wait, request in zip(waits, sent, strict=True):
+            if not wait.done():
+                self._missed(request)
         return [
             wait.result() if wait.done() else no_answer(operation, timeout, request.was_sent)
             for wait, request, (operation, _) in zip(waits, sent, requests, strict=True)

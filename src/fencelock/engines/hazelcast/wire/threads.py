@@ -111,6 +111,7 @@ class ThreadsWire(ClientWire):
         for number, (flag, request) in enumerate(calls):
             if not flag.wait(max(give_up - self._world.now(), 0.0)) and not flag.is_set():
                 answers[number] = no_answer(requests[number][0], left, request.was_sent)
+                self._missed(request)
         return list(answers)
 
     async def close(self) -> None:
