@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.engines.zookeeper.tree import folder
+from fencelock import OutcomeUnknown
+from tests.engines.zookeeper.shares import engine_of, wish
+from tests.engines.zookeeper.tree import contenders, folder
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.zookeeper import ZooKeeper
 
@@ -40,6 +42,28 @@ def test_a_refused_try_leaves_no_node(flavor: str, server: ZooKeeper, kazoo: Any
         with pytest.raises(TimeoutError, match="job x"):
             await client.lock("seat").acquire(timeout=0)
         await lease.release()
+
+    run(flavor, scenario)
+
+
+def test_a_process_that_stands_still_before_it_asks_leaves_no_node(
+    flavor: str, server: ZooKeeper, kazoo: Any
+) -> None:
+    """Its node is due, and is looked for in vain, before the request for it was sent."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        engine = engine_of(await lab.connect(url))
+        ready = engine._connection.ready
+
+        async def stand_still() -> None:
+            await lab.until(lambda: not engine._nodes, "a node that was given up")
+            await ready()
+
+        engine._connection.ready = stand_still
+        with pytest.raises(OutcomeUnknown, match="is being taken back"):
+            await engine.acquire(wish(None, "seat", ttl=0.1))
+        await lab.until(lambda: not contenders(kazoo, url, "seat"), "a queue without it")
 
     run(flavor, scenario)
 

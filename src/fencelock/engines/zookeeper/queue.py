@@ -95,9 +95,7 @@ class Queue:
         node.keep(self._connection.request_timeout if node.waits else 0.0)
         if node.deleting:
             node.delete_at = self.world.now()  # should this deletion fail, the next one is due
-            raise Unavailable(
-                f"an earlier try for {request.name!r} is being taken back; nothing is held"
-            )
+            raise _taken_back(request)
         node.signal = self._signals.get(key)
         return node
 
@@ -139,6 +137,12 @@ class Queue:
         except EngineError:
             node.create_sent = False
             raise
+        finally:
+            if node.deleting:  # who looked for it, to delete it, may have been too early
+                self._nodes.setdefault(node.key, node)
+                node.keep_until(self.world.now())
+        if node.deleting:
+            raise _taken_back(request)
         return await self._folders.order(node.folder, listed)
 
     async def _contact(self, node: Node, request: Request, asked_at: float) -> float | None:
@@ -241,3 +245,7 @@ class Queue:
             if path is not None:
                 self._connection.unwatch(path, node.on_event)
             node.keep_until(min(node.delete_at, self.world.now() + node.ttl))
+
+
+def _taken_back(request: Request) -> Unavailable:
+    return Unavailable(f"an earlier try for {request.name!r} is being taken back; nothing is held")
