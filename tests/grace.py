@@ -27,6 +27,8 @@ FOLDERS = (
     "faults/",
     "guards/",
     "recipes/",
+    "service/",
+    "telemetry/",
     "unit/test_foreign_words.py",
 )
 """Where tests use real servers."""

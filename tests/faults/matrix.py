@@ -228,7 +228,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     ],
     "H71": [
         "test_file.py::test_a_holder_stopped_in_its_section_blocks_no_other_name",
-        "test_file.py::test_processes_stopped_at_any_moment_let_others_in",
+        "test_file.py::test_processes_stopped_between_two_writes_let_others_in",
         "test_file_signals.py::test_a_handler_that_raises_at_any_moment_blocks_neither_file_nor_threads",
     ],
     "H72": [

@@ -15,17 +15,17 @@ import fencelock
 from fencelock import LeaseLost, Misconfigured
 from fencelock.engines.sqlite.wire import file as lock_file
 from fencelock.engines.sqlite.wire.mounts import refuse_network
-from tests.faults.crew import Crew, Refused
+from tests.faults.crew import Actor, Crew, Refused
 from tests.faults.flavors import Lab, make_due, run
 
 
 def test_a_holder_stopped_in_its_section_blocks_no_other_name(
-    flavor: str, file_url: str, crew: Crew
+    flavor: str, database: Path, file_url: str, crew: Crew
 ) -> None:
     """H71: no transaction is ever the lock: who holds one name keeps nobody from another."""
     frozen, other = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
     frozen.acquire("seat", ttl=60)
-    frozen.freeze()
+    freeze_between_writes(frozen, database)
     for number in range(5):
         assert other.acquire(f"other:{number}")["held"]
         assert other.ask("release", name=f"other:{number}") is True
@@ -35,20 +35,37 @@ def test_a_holder_stopped_in_its_section_blocks_no_other_name(
     assert frozen.ask("status", name="seat")["held"]
 
 
-def test_processes_stopped_at_any_moment_let_others_in(
-    flavor: str, file_url: str, crew: Crew
+def test_processes_stopped_between_two_writes_let_others_in(
+    flavor: str, database: Path, file_url: str, crew: Crew
 ) -> None:
     """H71: a waiter stopped in the queue, and a holder stopped: all other names go on."""
     holder, waiter, other = (crew.actor(flavor, file_url) for _ in range(3))
     holder.acquire("seat", ttl=60)
     waiting = waiter.queue("seat", 1)
-    waiter.freeze()
-    holder.freeze()
+    freeze_between_writes(waiter, database)
+    freeze_between_writes(holder, database)
     assert other.acquire("other")["held"]
     waiter.thaw()
     holder.thaw()
     assert holder.ask("release", name="seat") is True
     assert waiting.result()["held"]
+
+
+def freeze_between_writes(actor: Actor, path: Path) -> None:
+    """Stop a process. One that is stopped in the midst of a write keeps SQLite's lock: go on, and
+    stop it later."""
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    for _ in range(1000):
+        actor.freeze()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            actor.thaw()
+            continue
+        connection.execute("ROLLBACK")
+        connection.close()
+        return
+    pytest.fail("it writes all the time")
 
 
 def touch(path: Path) -> None:
