@@ -11,6 +11,7 @@ import pytest
 from fencelock import observe
 from fencelock.engine import Engine
 from fencelock.engines.http import listener
+from fencelock.engines.http.messages import LOOK_S
 from fencelock.model import Busy, Grant, Request
 from fencelock.testing.conformance.context import core_of, engine_of
 from tests.engines.http.answers import Said, Stub
@@ -25,9 +26,6 @@ class Service:
 
     def __init__(self, peer: Stub) -> None:
         self.polls: list[set[str]] = []
-        self.acquires = 0
-        self.fails = False
-        """Polls fail, those under way too."""
         self.leases: dict[str, int] = {}
         """Fences of names that are granted when they are asked for."""
         self.slow = ""
@@ -39,7 +37,6 @@ class Service:
 
     def _acquire(self, body: dict[str, Any]) -> Said:
         name = body["name"]
-        self.acquires += 1
         if name == self.slow:
             self.asked.set()
             self.go.wait(SOON)
@@ -49,9 +46,7 @@ class Service:
 
     def _wait(self, body: dict[str, Any]) -> Said:
         number = self._change.next(lambda: self.polls.append({w["name"] for w in body["wants"]}))
-        self._change.wait_for(lambda: self._change.number > number or self._is_over(body))
-        if self.fails:
-            return Said(500, {})
+        self._change.wait_for(lambda: self._change.number > number or self._is_granted(body))
         newer = self._change.number > number
         granted = [
             {"id": w["id"], "fence": self.leases[w["name"]], "waited": 0.0}
@@ -60,14 +55,11 @@ class Service:
         ]
         return Said(200, {"schema": 1, "granted": granted, "waiting": [], "superseded": newer})
 
-    def _is_over(self, body: dict[str, Any]) -> bool:
-        return self.fails or any(want["name"] in self.leases for want in body["wants"])
+    def _is_granted(self, body: dict[str, Any]) -> bool:
+        return any(want["name"] in self.leases for want in body["wants"])
 
     def grant(self, name: str) -> None:
         self._change.tell(lambda: self.leases.update({name: 7}))
-
-    def fail(self) -> None:
-        self._change.tell(lambda: setattr(self, "fails", True))
 
     def end(self) -> None:
         self.go.set()
@@ -150,7 +142,6 @@ def test_no_poll_names_an_owner_whose_own_call_is_under_way_or_was_granted(
         await begin_to_wait(asked, B)
         await lab.until(lambda: {"a", "b"} in service.polls, "a poll for both")
         service.slow = "a"
-        asked._listener._named = {}  # type: ignore[attr-defined]  # as after a poll that failed
         look = lab.start(asked.acquire(A))
         await lab.until(service.asked.is_set, "the call of a")
         await begin_to_wait(asked, C)
@@ -214,28 +205,20 @@ def test_a_client_with_more_waiters_than_a_poll_names_says_so_once(
     run(flavor, scenario)
 
 
-def test_who_is_polled_for_asks_nothing_by_itself(
+def test_who_is_polled_for_does_not_look_by_itself_as_well(
     flavor: str, peer: Stub, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """200 waiters would be some requests in each second, for nothing; until a poll fails."""
+    """200 waiters would be some requests in each second, for nothing."""
     monkeypatch.setattr(listener, "BATCH_MAX", 2)
 
     async def scenario(lab: Lab) -> None:
-        asked = await engine(lab, peer)
+        asked, looks = await engine(lab, peer), list[float]()
         for request in (A, B, C):
-            await begin_to_wait(asked, request)
-        await lab.until(lambda: {"a", "b"} in service.polls, "a poll for two")
-        before = service.acquires
-        for request in (A, B):
+            await asked.watch(request, asked.world.signal())
             answer = await asked.acquire(request)
             assert isinstance(answer, Busy)
-            assert answer.queued
-        assert service.acquires == before
-        await asked.acquire(C)  # whom no poll names
-        assert service.acquires == before + 1
-        service.fail()
-        await lab.until(lambda: not asked._listener.looks_for(A.owner), "a poll that failed")  # type: ignore[attr-defined]
-        await asked.acquire(A)
-        assert service.acquires == before + 2
+            looks.append(answer.look_in)
+        polled = listener.POLLED_LOOK_S
+        assert looks == [polled, polled, LOOK_S]
 
     run(flavor, scenario)

@@ -38,7 +38,7 @@ from . import messages
 from .attempts import Attempts
 from .errors import problem_of
 from .listener import Listener
-from .messages import BATCH_MAX, LOOK_S, Bodies
+from .messages import BATCH_MAX, Bodies
 from .observers import Observers
 from .replicas import Replicas
 from .settings import OPTIONS, read, without_token
@@ -107,8 +107,6 @@ class HttpEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         if request.queue and (pushed := self.pushed_grant(request)) is not None:
             return pushed
-        if request.queue and self._listener.looks_for(request.owner):
-            return refused(LOOK_S, None, True, "")
         self._listener.asks(request.owner)
         attempt, joins = self._attempts.begin(request.owner), request.queue or request.waits
         body, sent_at = self._bodies.acquire(request, attempt, keep=joins), self._now()
@@ -120,11 +118,10 @@ class HttpEngine(Engine):
             if kind == "busy":
                 return messages.read_busy(problem, False)
             if kind == "superseded" and joins:  # a poll waits for it, which has taken over
-                self._listener.queued(request.owner)
-                return refused(LOOK_S, None, True, "")
+                return refused(self._listener.queued(request.owner), None, True, "")
         if response.status == QUEUED:
-            self._listener.queued(request.owner)
-            return self._replicas.read(response, messages.read_place)
+            look_in = self._listener.queued(request.owner)
+            return self._replicas.read(response, messages.read_place)._replace(look_in=look_in)
         return self._replicas.read(
             response, lambda answer: messages.read_lease(answer, request, sent_at, self._now())
         )

@@ -9,8 +9,7 @@ A poll names an owner only while the service's last word about it is that it sta
 One that was on its way while the owner's own call was granted or withdrawn would ask for the lock
 again, with the ttl of the request.
 
-A poll that fails lets all waiters look by themselves: they meet the same in their own calls. While
-one is under way, a waiter that it names asks nothing: 200 would be some requests in each second.
+A poll that fails lets all waiters look by themselves: they meet the same in their own calls.
 
 A poll names at most ``BATCH_MAX``, those that have waited longest. Nobody polls for the others: the
 service forgets them after ten seconds, so that they lose their places, and they ask anew once in
@@ -31,6 +30,7 @@ from .attempts import Attempts
 from .messages import BATCH_MAX, LOOK_S, Bodies, id_of, read_lease
 from .replicas import Replicas
 
+POLLED_LOOK_S = 3600.0  # a poll looks for all whom it names, and wakes them when it fails
 POLL_S = 20.0  # how long a poll waits: a node that fell silent is noticed soon after
 ANSWER_S = 5.0  # how long its answer may take after that
 RETRY_S = 0.2  # after a poll that failed
@@ -71,8 +71,6 @@ class Listener:
         self._waiters: dict[str, Waiter] = {}
         self._queued: set[str] = set()
         """Owners that stand in the queue, by the last answer to a call of theirs."""
-        self._named: dict[str, Waiter] = {}
-        """For whom the last poll was begun; nobody after one that failed."""
         self._mutex = world.mutex()
         self._changed = world.signal()
         self._stale = False
@@ -109,15 +107,15 @@ class Listener:
         """Name an owner in no poll from now on, because a call of its own is sent."""
         self._queued.discard(owner)
 
-    def queued(self, owner: str) -> None:
-        """Name an owner in polls from now on, because it was told that it stands in the queue."""
+    def queued(self, owner: str) -> float:
+        """Name an owner in polls from now on, because it was told that it stands in the queue.
+
+        Returns the seconds after which it should look by itself all the same.
+        """
         self._queued.add(owner)
         if owner in self._waiters:
             self._poll_anew()
-
-    def looks_for(self, owner: str) -> bool:
-        """Whether the last poll names an owner, so that a call of its own would tell no more."""
-        return owner in self._named and owner in self._queued and owner in self._waiters
+        return POLLED_LOOK_S if len(self._waiters) <= BATCH_MAX else LOOK_S
 
     def void(self, owner: str) -> None:
         """Forget what a poll has brought to an owner that takes its attempt back."""
@@ -154,16 +152,13 @@ class Listener:
             try:
                 await self._poll_once(waiters, number)
             except BaseException:  # all tasks of the loop were cancelled: this one begins anew
-                self._named = {}
                 self._poll_again()
                 raise
 
     async def _poll_once(self, waiters: dict[str, Waiter], number: int) -> None:
-        self._named = waiters
         try:
             await self._poll(waiters, number)
         except FencelockError:
-            self._named = {}
             self._wake(waiters)
             await sleep(self._world, RETRY_S)
             self._poll_again()
