@@ -10,7 +10,7 @@ from .validation import TTL_MIN_S
 RENEWALS_PER_TTL = 3
 GROUPING = 12  # a renewal may come this part of a ttl early, so that many go in one request
 RETRY_MIN_S, RETRY_MAX_S = 0.01, 1.0
-LOOK_MIN_S, LOOK_MAX_S = 0.001, 60.0
+LOOK_MIN_S, LOOK_MAX_S = 0.001, 3600.0  # engines advise less where nobody looks for a waiter
 UNKNOWN_TRIES = 3
 RELEASE_S = 5.0  # how long a release waits for an engine that is silent
 

@@ -25,6 +25,7 @@ from ..model import ELECTION, RECIPE, Holding
 from ..world import sleep
 from .board import Board, Observer
 
+LOOK_S = 60.0  # the net under an observer, while there is no leader whose term ends
 L = TypeVar("L", bound=LeaseBase)
 
 
@@ -124,7 +125,7 @@ class LeaderWatch:
                 self._look_at = world.now() + policy.RETRY_MAX_S
                 continue
             self._observer.is_reached()
-            left = policy.LOOK_MAX_S if leader is None else max(leader.remaining, 0.0)
+            left = LOOK_S if leader is None else max(leader.remaining, 0.0)
             self._look_at = world.now() + max(left, policy.LOOK_MIN_S)
             seen = (None if leader is None else leader.fence,)
             if seen != self._told:

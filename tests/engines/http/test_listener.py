@@ -11,6 +11,7 @@ import pytest
 from fencelock import observe
 from fencelock.engine import Engine
 from fencelock.engines.http import listener
+from fencelock.engines.http.messages import LOOK_S
 from fencelock.model import Busy, Grant, Request
 from fencelock.testing.conformance.context import core_of, engine_of
 from tests.engines.http.answers import Said, Stub
@@ -200,5 +201,24 @@ def test_a_client_with_more_waiters_than_a_poll_names_says_so_once(
         await wait_for_poll(lab, asked, D)
         assert len(told) == 1
         assert told[0].startswith("more than 2 waiters of one client")
+
+    run(flavor, scenario)
+
+
+def test_who_is_polled_for_does_not_look_by_itself_as_well(
+    flavor: str, peer: Stub, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 waiters would be some requests in each second, for nothing."""
+    monkeypatch.setattr(listener, "BATCH_MAX", 2)
+
+    async def scenario(lab: Lab) -> None:
+        asked, looks = await engine(lab, peer), list[float]()
+        for request in (A, B, C):
+            await asked.watch(request, asked.world.signal())
+            answer = await asked.acquire(request)
+            assert isinstance(answer, Busy)
+            looks.append(answer.look_in)
+        polled = listener.POLLED_LOOK_S
+        assert looks == [polled, polled, LOOK_S]
 
     run(flavor, scenario)

@@ -30,6 +30,7 @@ from .attempts import Attempts
 from .messages import BATCH_MAX, LOOK_S, Bodies, id_of, read_lease
 from .replicas import Replicas
 
+POLLED_LOOK_S = 3600.0  # a poll looks for all whom it names, and wakes them when it fails
 POLL_S = 20.0  # how long a poll waits: a node that fell silent is noticed soon after
 ANSWER_S = 5.0  # how long its answer may take after that
 RETRY_S = 0.2  # after a poll that failed
@@ -106,11 +107,15 @@ class Listener:
         """Name an owner in no poll from now on, because a call of its own is sent."""
         self._queued.discard(owner)
 
-    def queued(self, owner: str) -> None:
-        """Name an owner in polls from now on, because it was told that it stands in the queue."""
+    def queued(self, owner: str) -> float:
+        """Name an owner in polls from now on, because it was told that it stands in the queue.
+
+        Returns the seconds after which it should look by itself all the same.
+        """
         self._queued.add(owner)
         if owner in self._waiters:
             self._poll_anew()
+        return POLLED_LOOK_S if len(self._waiters) <= BATCH_MAX else LOOK_S
 
     def void(self, owner: str) -> None:
         """Forget what a poll has brought to an owner that takes its attempt back."""

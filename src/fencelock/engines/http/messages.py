@@ -31,7 +31,7 @@ from ...model import (
 ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
 DRIFT = 0.01  # of a wait: how far our clock and the node's may run apart, as over a lease
 BATCH_MAX = 1000  # entries of one call
-LOOK_S = 60.0  # the poll looks for all waiters; this is the net under it
+LOOK_S = 60.0  # for those whom no poll names
 LOSSES: dict[str, Loss] = {"expired": "expired", "revoked": "revoked", "session": "session"}
 ANONYMOUS = "anonymous"  # the identity of everybody, where the service has no others
 
