@@ -13,7 +13,7 @@ from typing import Any
 from fencelock.engines.http import listener
 from fencelock.engines.http import messages as http_messages
 from fencelock.engines.http.listener import Listener
-from fencelock.engines.http.messages import read_lease
+from fencelock.engines.http.messages import LOOK_S, read_lease
 from fencelock.errors import FencelockError, OutcomeUnknown
 from fencelock.model import Grant, Request
 from fencelock.service import calls, handlers, messages
@@ -116,7 +116,7 @@ def poll_on_for_who_withdrew(patch: Patch) -> None:
 
 def forget_who_got_it_too_late(patch: Patch) -> None:
     """Who gives a late grant back and waits on is polled for no more."""
-    patch.setattr(Listener, "queued", lambda *_: None)
+    patch.setattr(Listener, "queued", lambda *_: LOOK_S)
 
 
 _flaw = partial(Flaw, backend="service")
