@@ -119,6 +119,14 @@ def test_connections_that_send_nothing_end_and_others_are_served(node: Node) -> 
     eventually(lambda: descriptors(node) < 60)
 
 
+def test_a_body_that_does_not_arrive_in_time_is_refused(node: Node) -> None:
+    with opened(node, 1) as (peer,):
+        peer.sendall(HEAD + b"Content-Length: 90\r\n\r\n{")
+        reply = answer_of(peer)
+    assert (reply.status, reply.headers["connection"]) == (408, "close")
+    assert reply.problem == "slow-request"
+
+
 def test_a_client_that_never_reads_is_cut_off(node: Node) -> None:
     """Its answers are as large as answers get; others are served, and memory comes back."""
     meta = {"text": "x" * 3_900}

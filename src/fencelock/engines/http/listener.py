@@ -9,7 +9,8 @@ A poll names an owner only while the service's last word about it is that it sta
 One that was on its way while the owner's own call was granted or withdrawn would ask for the lock
 again, with the ttl of the request.
 
-A poll that fails lets all waiters look by themselves: they meet the same in their own calls.
+A poll that fails lets all waiters look by themselves: they meet the same in their own calls. While
+polls are answered, whoever they name looks by itself once in ``POLLED_LOOK_S``.
 
 A poll names at most ``BATCH_MAX``, those that have waited longest. Nobody polls for the others: the
 service forgets them after ten seconds, so that they lose their places, and they ask anew once in
