@@ -36,6 +36,20 @@ RENAMED = {"patience": "request_timeout"}
 """Options by their former names."""
 
 
+EVERY_PROMISE = Traits(
+    "correctness",
+    "network",
+    fence=True,
+    fifo=True,
+    push=True,
+    durable=True,
+    portable=True,
+    shared=True,
+    remembers=True,
+)
+"""What a store promises that keeps all of it. An engine that keeps less says which of it."""
+
+
 class Address(NamedTuple):
     """Where an engine lives: the parts of its URL."""
 

@@ -16,24 +16,17 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, over
 
 from . import engines
 from ._client.client import Core
-from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase
+from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase, RWLockBase
 from ._client.holder_meta import not_in_time
 from ._client.lock_options import (
-    DEFAULT_TTL_S,
-    READ,
-    WRITE,
-    HoldOptions,
     LockOptions,
     LockSpec,
     Template,
     check_busy,
-    make_lock_spec,
-    make_shared_spec,
-    semaphore_share,
 )
 from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
-from .errors import FencelockError, LeaseLost
-from .model import Busy, Holding, Meta, Safety, State
+from .errors import FencelockError
+from .model import Busy, Holding, State
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
@@ -75,130 +68,11 @@ def connect(url: str | None = None, **options: object) -> Client:
     return Client(core)
 
 
-class Client(ClientBase):
+class Client(ClientBase["Lock", "RWLock", "Locks", "Election", "Once", "Barrier", "Latch"]):
     """A connection to one engine.
 
     Threads may share it; a forked child gets a connection of its own on first use.
     """
-
-    def lock(
-        self,
-        name: str,
-        *,
-        ttl: float = DEFAULT_TTL_S,
-        timeout: float | None = None,
-        renew: bool = True,
-        max_hold: float | None = None,
-        on_lost: Callable[[LeaseLost], object] | None = None,
-        reentrant: bool = False,
-        safety: Safety | None = None,
-        meta: Meta | None = None,
-        key: int | None = None,
-        min_hold: float | None = None,
-        delay: float | None = None,
-        group: str | None = None,
-    ) -> Lock:
-        """Describe a lock; nothing is sent yet.
-
-        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit,
-        0: try once). ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.
-        ``on_lost`` is called with the LeaseLost when the lease is lost. ``reentrant`` lets the same
-        thread enter again. ``safety`` refuses an engine that promises less. ``meta`` is shown to
-        whoever asks who holds the lock. ``key`` is the number under which other programs know the
-        lock, in a store that locks by numbers. ``min_hold`` keeps others out for so long even if it
-        is released sooner, ``delay`` for so long after a holder was lost. ``group`` is what metrics
-        call it together with others of its kind.
-        """
-        spec = make_lock_spec(
-            name,
-            ttl,
-            timeout,
-            renew,
-            max_hold,
-            on_lost,
-            reentrant,
-            safety,
-            meta,
-            key,
-            min_hold,
-            delay,
-            group,
-        )
-        self._cores.here().demand(spec)
-        return Lock(self._cores, spec)
-
-    def semaphore(self, name: str, *, limit: int, **options: Unpack[HoldOptions]) -> Lock:
-        """Describe a semaphore: at most ``limit`` hold it at a time, in the order they came.
-
-        A lease has a ``slot`` from 0 to limit - 1, and a fence that grows with every grant of that
-        slot. The options are those of ``lock``. A lock of the same name is something else.
-        """
-        spec = make_shared_spec(name, semaphore_share(limit), options)
-        self._cores.here().demand(spec)
-        return Lock(self._cores, spec)
-
-    def locks(self, *names: str, **options: Unpack[HoldOptions]) -> Locks:
-        """Describe several locks that are held together: all or none.
-
-        They are acquired in one order for everybody, so that two who name them differently do not
-        wait for each other. One timeout covers all, and the loss of one is the loss of all. The
-        options are those of ``lock``.
-        """
-        from .recipes.several import in_order
-        from .recipes.sync import Locks
-
-        def spec(name: str) -> LockSpec:
-            return self.lock(name, **options)._spec  # pyright: ignore[reportPrivateUsage]
-
-        return Locks(self._cores, in_order(names, spec))
-
-    def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
-        """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.
-
-        They are served in the order they came, so that neither side starves. The options are those
-        of ``lock``. A lock of the same name is something else.
-        """
-        spec = make_shared_spec(name, WRITE, options)
-        self._cores.here().demand(spec)
-        return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
-
-    def election(self, name: str, **options: Unpack[HoldOptions]) -> Election:
-        """Describe an election: whoever holds the lock of this name leads.
-
-        The options are those of ``lock``. Every engine can elect.
-        """
-        from .recipes.sync import Election
-
-        return Election(self.lock(name, **options))
-
-    def once(self, name: str, *, every: float, **options: Unpack[HoldOptions]) -> Once:
-        """Describe work that is done once in every window of so many seconds, by one of many.
-
-        Windows are counted on the wall clock of each machine. It is a block and a decorator. The
-        options are those of ``lock``; it waits until the window ends at the longest, so that a
-        runner that crashed is replaced, and ``timeout=0`` skips at once.
-        """
-        from .recipes.sync import Once
-
-        return Once(self.lock(name, **options), every)
-
-    def barrier(self, name: str, parties: int, *, ttl: float = DEFAULT_TTL_S) -> Barrier:
-        """Describe a barrier: so many parties wait for each other, again and again.
-
-        A party that crashed counts until its ``ttl`` is over.
-        """
-        from .recipes.sync import Barrier, slots_name
-
-        return Barrier(name, self.semaphore(slots_name(name, parties), limit=parties, ttl=ttl))
-
-    def latch(self, name: str, count: int, *, keep: float = 7 * 86_400.0) -> Latch:
-        """Describe a latch: it opens for all who wait once it was counted down so many times.
-
-        What was counted is kept for so many seconds after the last time, here a week.
-        """
-        from .recipes.sync import Latch
-
-        return Latch(self._cores, name, count, keep)
 
     @overload
     def locked(
@@ -287,6 +161,18 @@ class Client(ClientBase):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _lock(self, spec: LockSpec) -> Lock:
+        self._cores.demand(spec)
+        return Lock(self._cores, spec)
+
+    def _rwlock(self, read: Lock, write: Lock) -> RWLock:
+        return RWLock(read, write)
+
+    def _recipes(self) -> Any:
+        from .recipes import sync
+
+        return sync
+
 
 class Lock(LockBase["Lease"]):
     """A description of a lock.
@@ -344,24 +230,8 @@ class Lock(LockBase["Lease"]):
             blocks.remove(lease)
 
 
-class RWLock:
+class RWLock(RWLockBase["Lock"]):
     """A description of a read/write lock. It holds no lease."""
-
-    def __init__(self, read: Lock, write: Lock) -> None:
-        self._read, self._write = read, write
-
-    @property
-    def name(self) -> str:
-        """What is locked."""
-        return self._write.name
-
-    def read(self) -> Lock:
-        """The lock that readers share."""
-        return self._read
-
-    def write(self) -> Lock:
-        """The lock of one writer, beside which nobody reads."""
-        return self._write
 
 
 class Lease(LeaseBase):

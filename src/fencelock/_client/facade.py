@@ -7,15 +7,42 @@ signatures.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, SupportsIndex, TypeVar
+from collections.abc import Callable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    Protocol,
+    SupportsIndex,
+    TypeVar,
+    Unpack,
+)
 
-from ..model import Meta, Owed, Role, Traits
+from ..errors import LeaseLost
+from ..model import Meta, Owed, Role, Safety, Traits
 from .client import Core
 from .hold_state import HoldState
-from .lock_options import LockSpec
+from .lock_options import (
+    DEFAULT_TTL_S,
+    READ,
+    WRITE,
+    HoldOptions,
+    LockSpec,
+    make_lock_spec,
+    make_shared_spec,
+    semaphore_share,
+)
 from .with_stack import WithStack
 
 B = TypeVar("B")
+Lock = TypeVar("Lock", bound="LockBase[Any]")
+RWLock = TypeVar("RWLock")
+Locks = TypeVar("Locks")
+Election = TypeVar("Election")
+Once = TypeVar("Once")
+Barrier = TypeVar("Barrier")
+Latch = TypeVar("Latch")
 
 if TYPE_CHECKING:
     from ..engine import Address
@@ -38,13 +65,17 @@ class Cores(Protocol):
         """The core for whoever calls."""
         ...
 
+    def demand(self, spec: LockSpec) -> None:
+        """Refuse what the engine cannot promise, as far as that is known now."""
+        ...
+
     def owed(self) -> tuple[Owed, ...]: ...
 
     async def close(self) -> None: ...
 
 
-class ClientBase:
-    """A client of one engine."""
+class ClientBase(Generic[Lock, RWLock, Locks, Election, Once, Barrier, Latch]):
+    """A client of one engine, and what it describes without sending anything."""
 
     def __init__(self, cores: Cores) -> None:
         self._cores = cores
@@ -67,6 +98,129 @@ class ClientBase:
     def owed(self) -> tuple[Owed, ...]:
         """What the engine has not confirmed yet and the client goes on to take back."""
         return self._cores.owed()
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: float | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        on_lost: Callable[[LeaseLost], object] | None = None,
+        reentrant: bool = False,
+        safety: Safety | None = None,
+        meta: Meta | None = None,
+        key: int | None = None,
+        min_hold: float | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+    ) -> Lock:
+        """Describe a lock; nothing is sent yet.
+
+        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit,
+        0: try once). ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.
+        ``on_lost`` is called with the LeaseLost when the lease is lost. ``reentrant`` lets the same
+        thread or task enter again. ``safety`` refuses an engine that promises less. ``meta`` is
+        shown to whoever asks who holds the lock. ``key`` is the number under which other programs
+        know the lock, in a store that locks by numbers. ``min_hold`` keeps others out for so long
+        even if it is released sooner, ``delay`` for so long after a holder was lost. ``group`` is
+        what metrics call it together with others of its kind.
+        """
+        spec = make_lock_spec(
+            name,
+            ttl,
+            timeout,
+            renew,
+            max_hold,
+            on_lost,
+            reentrant,
+            safety,
+            meta,
+            key,
+            min_hold,
+            delay,
+            group,
+        )
+        return self._lock(spec)
+
+    def semaphore(self, name: str, *, limit: int, **options: Unpack[HoldOptions]) -> Lock:
+        """Describe a semaphore: at most ``limit`` hold it at a time, in the order they came.
+
+        A lease has a ``slot`` from 0 to limit - 1, and a fence that grows with every grant of that
+        slot. The options are those of ``lock``. A lock of the same name is something else.
+        """
+        return self._lock(make_shared_spec(name, semaphore_share(limit), options))
+
+    def locks(self, *names: str, **options: Unpack[HoldOptions]) -> Locks:
+        """Describe several locks that are held together: all or none.
+
+        They are acquired in one order for everybody, so that two who name them differently do not
+        wait for each other. One timeout covers all, and the loss of one is the loss of all. The
+        options are those of ``lock``.
+        """
+
+        def spec(name: str) -> LockSpec:
+            return self.lock(name, **options)._spec  # pyright: ignore[reportPrivateUsage]
+
+        locks: Locks = self._recipes().Locks(self._cores, names, spec)
+        return locks
+
+    def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
+        """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.
+
+        They are served in the order they came, so that neither side starves. The options are those
+        of ``lock``. A lock of the same name is something else.
+        """
+        spec = make_shared_spec(name, WRITE, options)
+        return self._rwlock(self._lock(spec._replace(share=READ)), self._lock(spec))
+
+    def election(self, name: str, **options: Unpack[HoldOptions]) -> Election:
+        """Describe an election: whoever holds the lock of this name leads.
+
+        The options are those of ``lock``. Every engine can elect.
+        """
+        election: Election = self._recipes().Election(self.lock(name, **options))
+        return election
+
+    def once(self, name: str, *, every: float, **options: Unpack[HoldOptions]) -> Once:
+        """Describe work that is done once in every window of so many seconds, by one of many.
+
+        Windows are counted on the wall clock of each machine. It is a block and a decorator. The
+        options are those of ``lock``; it waits until the window ends at the longest, so that a
+        runner that crashed is replaced, and ``timeout=0`` skips at once.
+        """
+        once: Once = self._recipes().Once(self.lock(name, **options), every)
+        return once
+
+    def barrier(self, name: str, parties: int, *, ttl: float = DEFAULT_TTL_S) -> Barrier:
+        """Describe a barrier: so many parties wait for each other, again and again.
+
+        A party that crashed counts until its ``ttl`` is over.
+        """
+        recipes = self._recipes()
+        slots = self.semaphore(recipes.slots_name(name, parties), limit=parties, ttl=ttl)
+        barrier: Barrier = recipes.Barrier(name, slots)
+        return barrier
+
+    def latch(self, name: str, count: int, *, keep: float = 7 * 86_400.0) -> Latch:
+        """Describe a latch: it opens for all who wait once it was counted down so many times.
+
+        What was counted is kept for so many seconds after the last time, here a week.
+        """
+        latch: Latch = self._recipes().Latch(self._cores, name, count, keep)
+        return latch
+
+    def _lock(self, spec: LockSpec) -> Lock:
+        """The lock of this flavor, if the engine can promise it."""
+        raise NotImplementedError
+
+    def _rwlock(self, read: Lock, write: Lock) -> RWLock:
+        raise NotImplementedError
+
+    def _recipes(self) -> Any:
+        """The module of this flavor with what is made of locks, loaded when first used."""
+        raise NotImplementedError
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a client cannot be copied or pickled: hand on its URL and connect there")
@@ -96,6 +250,26 @@ class LockBase(Generic[B]):
 
     def __repr__(self) -> str:
         return f"<{_path(self)} {self.name!r} ttl={self._spec.ttl:g}>"
+
+
+class RWLockBase(Generic[Lock]):
+    """A description of a read/write lock. It holds no lease."""
+
+    def __init__(self, read: Lock, write: Lock) -> None:
+        self._read, self._write = read, write
+
+    @property
+    def name(self) -> str:
+        """What is locked."""
+        return self._write.name
+
+    def read(self) -> Lock:
+        """The lock that readers share."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock of one writer, beside which nobody reads."""
+        return self._write
 
 
 class LeaseBase:

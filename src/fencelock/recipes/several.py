@@ -169,9 +169,11 @@ def hold_of(lease: LeaseBase) -> HoldState:
 class LocksBase(Generic[B]):
     """A description of several locks. It holds no lease."""
 
-    def __init__(self, cores: Cores, specs: Sequence[LockSpec]) -> None:
+    def __init__(
+        self, cores: Cores, names: Sequence[object], spec: Callable[[str], LockSpec]
+    ) -> None:
         self._cores = cores
-        self._specs = specs
+        self._specs = in_order(names, spec)
         self._blocks: WithStack[B] = WithStack()
 
     @property

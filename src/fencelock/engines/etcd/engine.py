@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ...engine import Address, Engine
+from ...engine import EVERY_PROMISE, Address, Engine
 from ...errors import EngineError
-from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Together, Traits
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Together
 from ...world import Signal, World
 from .cluster import OPTIONS, Cluster, LeaseGone, go_on
 from .contention import Contention
@@ -46,17 +46,7 @@ class EtcdEngine(Engine):
     options: ClassVar = OPTIONS
     plain = True
     first_holds = True
-    traits = Traits(
-        "correctness",
-        "network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-        shared=True,
-        remembers=True,
-    )
+    traits = EVERY_PROMISE
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from ...engine import Address, Engine
+from ...engine import EVERY_PROMISE, Address, Engine
 from ...errors import Misconfigured
 from ...model import (
     Busy,
@@ -29,7 +29,6 @@ from ...model import (
     Holding,
     Request,
     State,
-    Traits,
     refused,
     renewed,
 )
@@ -53,17 +52,7 @@ class HttpEngine(Engine):
     schemes = ("http", "https")
     options: ClassVar = OPTIONS
     drivers = ("h11",)
-    traits = Traits(  # of a service over its default engine; its own word counts once it is open
-        "correctness",
-        "network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-        shared=True,
-        remembers=True,
-    )
+    traits = EVERY_PROMISE  # a service over its default engine; when open, its own word counts
 
     @classmethod
     def settled(cls, address: Address) -> Address:

@@ -10,9 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...engine import Address, Engine, Verification
+from ...engine import EVERY_PROMISE, Address, Engine, Verification
 from ...errors import FencelockError
-from ...model import Busy, Gone, Grant, Holding, Request, Share, State, Traits, granted, renewed
+from ...model import (
+    Busy,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    Share,
+    State,
+    Traits,
+    granted,
+    renewed,
+)
 from ...world import Signal, World
 from . import lease_sql
 from .engine import MysqlEngine
@@ -35,17 +46,7 @@ CLEAN_UP_MAX = 100
 class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
-    traits = Traits(
-        "correctness",
-        "network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-        shared=True,
-        remembers=True,
-    )
+    traits = EVERY_PROMISE
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:

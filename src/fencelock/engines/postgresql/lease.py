@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...engine import Address, Engine, Verification
+from ...engine import EVERY_PROMISE, Address, Engine, Verification
 from ...model import (
     Busy,
     Gone,
@@ -32,7 +32,6 @@ from ...model import (
     Share,
     State,
     Together,
-    Traits,
     granted,
     renewed,
 )
@@ -57,17 +56,7 @@ class LeaseEngine(PostgresqlEngine):
     """The protocol of leased rows."""
 
     plain = True
-    traits = Traits(
-        "correctness",
-        "network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-        shared=True,
-        remembers=True,
-    )
+    traits = EVERY_PROMISE
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:

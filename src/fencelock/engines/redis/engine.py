@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from hiredis import ReplyError
 
-from ...engine import Address, Engine
+from ...engine import EVERY_PROMISE, Address, Engine
 from ...errors import Unavailable
 from ...model import (
     Busy,
@@ -30,7 +30,6 @@ from ...model import (
     Share,
     State,
     Together,
-    Traits,
     granted,
     refused,
     renewed,
@@ -62,17 +61,7 @@ class RedisEngine(Engine):
     options: ClassVar = OPTIONS
     drivers = ("redis", "hiredis")
     plain = True
-    traits = Traits(
-        "efficiency",
-        "network",
-        fence=True,
-        fifo=True,
-        push=True,
-        advice=ADVICE,
-        portable=True,
-        shared=True,
-        remembers=True,
-    )
+    traits = EVERY_PROMISE._replace(safety="efficiency", durable=False, advice=ADVICE)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

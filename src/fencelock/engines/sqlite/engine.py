@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ...engine import Address, Engine
+from ...engine import EVERY_PROMISE, Address, Engine
 from ...errors import FencelockError, Misconfigured
 from ...model import (
     Busy,
@@ -26,7 +26,6 @@ from ...model import (
     Holding,
     Request,
     State,
-    Traits,
     granted,
     limits_differ,
     renewed,
@@ -50,17 +49,7 @@ class SqliteEngine(Engine):
     schemes = ("sqlite",)
     plain = True
     options: ClassVar = {**common("request_timeout"), "push": switch("push")}
-    traits = Traits(
-        "correctness",
-        "machine",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-        shared=True,
-        remembers=True,
-    )
+    traits = EVERY_PROMISE._replace(scope="machine")
 
     @classmethod
     def settled(cls, address: Address) -> Address:

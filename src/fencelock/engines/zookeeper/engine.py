@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ...engine import Address, Engine
+from ...engine import EVERY_PROMISE, Address, Engine
 from ...errors import EngineError, OutcomeUnknown
-from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State
 from ...world import Signal, World
 from . import options
 from .deletion import Deletion
@@ -43,17 +43,8 @@ class ZooKeeperEngine(Engine):
     drivers = ("kazoo",)
     options: ClassVar = options.READERS
     plain = True
-    traits = Traits(
-        "correctness",
-        "network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-        shared=True,
-        remembers=True,
-        advice="ask for less, or for a longer session (session=60, say), which the servers limit",
+    traits = EVERY_PROMISE._replace(
+        advice="ask for less, or for a longer session (session=60, say), which the servers limit"
     )
 
     def __init__(self, world: World, address: Address) -> None:
