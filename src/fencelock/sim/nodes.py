@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,27 +14,37 @@ from .model_redis import Command, ModelRedis, understood
 from .network import Action, Network
 from .world import WALL_S
 
-_reader = hiredis.Reader()  # for all servers: what arrives is always whole
-
-
-_parsed: dict[int, tuple[bytes, list[Command]]] = {}
 PARSED_MAX = 16
+
+
+class _Parser(threading.local):
+    """Reads requests. Each thread has its own: plays of several threads must not meet."""
+
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader()  # for all servers: what arrives is always whole
+        self._parsed: dict[int, tuple[bytes, list[Command]]] = {}
+
+    def requests(self, payload: bytes) -> list[Command]:
+        found = self._parsed.get(id(payload))
+        if found is not None:
+            return found[1]
+        self._reader.feed(payload)
+        requests: list[Command] = []
+        while words := self._reader.gets():
+            requests.append(understood(words))
+        if len(self._parsed) == PARSED_MAX:
+            del self._parsed[next(iter(self._parsed))]
+        self._parsed[id(payload)] = payload, requests  # held, so nothing else can lie in its place
+        return requests
+
+
+_parser = _Parser()
 
 
 def parsed(payload: bytes) -> list[Command]:
     """The requests of a message. Several servers are often sent the very same, which is known by
     its place in memory: to hash a message with a script in it would take as long as to read it."""
-    found = _parsed.get(id(payload))
-    if found is not None:
-        return found[1]
-    _reader.feed(payload)
-    requests: list[Command] = []
-    while words := _reader.gets():
-        requests.append(understood(words))
-    if len(_parsed) == PARSED_MAX:
-        del _parsed[next(iter(_parsed))]
-    _parsed[id(payload)] = payload, requests  # it is held, so nothing else can lie in its place
-    return requests
+    return _parser.requests(payload)
 
 
 class Node(Server):
