@@ -170,17 +170,16 @@ def imports_of(
     is_package = file.name == "__init__.py"
     package = name if is_package else name.rpartition(".")[0]
     tree = ast.parse(file.read_bytes(), str(file))
-    late = {node for part in ast.walk(tree) if is_late(part) for node in ast.walk(part)}
-    for node in walk(tree, skip_type_checking=is_package or not with_types):
+    for node, late in walk(tree, skip_type_checking=is_package or not with_types):
         match node:
             case ast.Import(names=names):
-                yield from (Import(alias.name, node.lineno, node in late) for alias in names)
+                yield from (Import(alias.name, node.lineno, late) for alias in names)
             case ast.ImportFrom(module=module, names=names, level=level):
                 base = absolute(package, module, level)
                 for alias in names:  # a submodule, or a name inside `base`
                     inner = f"{base}.{alias.name}"
                     target = inner if inner in known else base
-                    yield Import(target, node.lineno, node in late)
+                    yield Import(target, node.lineno, late)
             case ast.Call(args=[ast.Constant(value=str(target)), *_]) if is_importer(node.func):
                 level = len(target) - len(target.lstrip("."))
                 yield Import(absolute(package, target[level:], level), node.lineno)
@@ -194,20 +193,32 @@ def is_late(node: ast.AST) -> bool:
 
 
 def is_importer(func: ast.expr) -> bool:
-    return ast.unparse(func).rpartition(".")[2] in {"import_module", "__import__"}
+    return last_name(func) in {"import_module", "__import__"}
 
 
-def walk(node: ast.AST, *, skip_type_checking: bool) -> Iterator[ast.AST]:
-    yield node
-    children: list[ast.AST] = list(ast.iter_child_nodes(node))
-    if skip_type_checking and isinstance(node, ast.If) and is_type_checking(node.test):
-        children = list(node.orelse)
-    for child in children:
-        yield from walk(child, skip_type_checking=skip_type_checking)
+def last_name(expression: ast.expr) -> str:
+    """`b` of `b` and of `a.b`."""
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def walk(tree: ast.AST, *, skip_type_checking: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node, in the order of the text, and whether it is late."""
+    stack = [(tree, False)]
+    while stack:
+        node, late = stack.pop()
+        yield node, late
+        late = late or is_late(node)
+        children: list[ast.AST] = list(ast.iter_child_nodes(node))
+        if skip_type_checking and isinstance(node, ast.If) and is_type_checking(node.test):
+            children = list(node.orelse)
+        stack += [(child, late) for child in reversed(children)]
 
 
 def is_type_checking(test: ast.expr) -> bool:
-    return ast.unparse(test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+    return last_name(test) == "TYPE_CHECKING"
 
 
 def absolute(package: str, module: str | None, level: int) -> str:
