@@ -9,7 +9,7 @@ VENV   ?= .venv
 # Tests at a time. Most of them wait for a server or for the end of a lease, so more than there are
 # processors, but not so many that servers miss the end of a short lease; whoever has done its share
 # takes over from others, so that all end together.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 4 ? 2 * n : 8)))
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 3 ? 3 * n : 8)))
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
