@@ -8,7 +8,7 @@ from typing import Any
 
 from ..engines.redis.scripts import Script
 from ..engines.redis.settings import Settings
-from ..engines.redis.wire.connection import CLOSED, ScriptCall, cannot_connect
+from ..engines.redis.wire.connection import CLOSED, cannot_connect
 from ..engines.redlock.fanout import Broadcast, Fanout, NodeConnection
 from ..engines.redlock.settings import CONNECT_S
 from ..errors import Unavailable
@@ -48,17 +48,9 @@ class SimFanout(Fanout[SimNode]):
         self._world = world
         self._closed = False
 
-    async def send(
-        self,
-        request: ScriptCall | bytes,
-        cast: Callable[[Any], bool],
-        until: float,
-        kept_until: float = 0.0,
-        only: Container[int] | None = None,
-    ) -> Broadcast:
+    async def _send(self, broadcast: Broadcast, until: float, only: Container[int] | None) -> None:
         if self._closed:
             raise Unavailable(CLOSED)
-        broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
         settled = Flag()
         broadcast.wake = settled.set
         if self._edge.on_broadcast is not None:
@@ -69,7 +61,6 @@ class SimFanout(Fanout[SimNode]):
                 await self._world.wait(settled, until)
         finally:
             self._end(broadcast)
-        return broadcast
 
     def _write(self, node: SimNode, payload: bytes) -> None:
         if node.connection is not None:

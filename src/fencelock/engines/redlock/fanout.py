@@ -119,7 +119,6 @@ class Fanout(ABC, Generic[N]):
         self._waiting: list[Broadcast] = []
         """Broadcasts that some node has not been sent yet."""
 
-    @abstractmethod
     async def send(
         self,
         request: ScriptCall | bytes,
@@ -129,6 +128,14 @@ class Fanout(ABC, Generic[N]):
         only: Container[int] | None = None,
     ) -> Broadcast:
         """Send to all nodes, or to some, and return when it is settled or the time has come."""
+        broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
+        await self._send(broadcast, until, only)
+        return broadcast
+
+    @abstractmethod
+    async def _send(
+        self, broadcast: Broadcast, until: float, only: Container[int] | None
+    ) -> None: ...
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -14,7 +14,7 @@ from ...errors import EngineError, Unavailable
 from ...world import World
 from ..redis.scripts import Script
 from ..redis.settings import Node, Settings
-from ..redis.wire.connection import CLOSED, ScriptCall, cannot_connect
+from ..redis.wire.connection import CLOSED, cannot_connect
 from ..redis.wire.connection_aio import AioStream
 from .fanout import Broadcast, Fanout, NodeConnection
 
@@ -59,22 +59,13 @@ class AioFanout(Fanout[AioNode]):
         self._dirty: list[AioNode] = []
         self._closed = False
 
-    async def send(
-        self,
-        request: ScriptCall | bytes,
-        cast: Callable[[Any], bool],
-        until: float,
-        kept_until: float = 0.0,
-        only: Container[int] | None = None,
-    ) -> Broadcast:
+    async def _send(self, broadcast: Broadcast, until: float, only: Container[int] | None) -> None:
         if self._closed:
             raise Unavailable(CLOSED)
-        broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
         self._begin(broadcast, only)
         if not broadcast.settled:
             await self._wait(broadcast, until)
         self._end(broadcast)
-        return broadcast
 
     async def _wait(self, broadcast: Broadcast, until: float) -> None:
         awaited: asyncio.Future[None] = self._loop.create_future()

@@ -11,7 +11,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from math import ceil
 from typing import Any
 
@@ -23,7 +23,7 @@ from ...wires.wakeup_pipe import WakeupPipe
 from ...world import World
 from ..redis.scripts import Script
 from ..redis.settings import Node, Settings
-from ..redis.wire.connection import CLOSED, ScriptCall, cannot_connect
+from ..redis.wire.connection import CLOSED, cannot_connect
 from ..redis.wire.connection_threads import ThreadsStream
 from .fanout import Broadcast, Fanout, NodeConnection
 
@@ -102,15 +102,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         self._used_at = 0.0
         self._closed = self._all_cut = False
 
-    async def send(
-        self,
-        request: ScriptCall | bytes,
-        cast: Callable[[Any], bool],
-        until: float,
-        kept_until: float = 0.0,
-        only: Container[int] | None = None,
-    ) -> Broadcast:
-        broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
+    async def _send(self, broadcast: Broadcast, until: float, only: Container[int] | None) -> None:
         try:
             with self._mutex:
                 if self._closed:
@@ -126,7 +118,6 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             if self._reader is broadcast:
                 self._reader = None
             self._leave(broadcast)
-        return broadcast
 
     def _begin_change(self) -> None:
         if self._amid:
