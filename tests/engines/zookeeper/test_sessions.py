@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from fencelock import Revoked, SessionEnded
+from fencelock.engines.zookeeper.node import read_fence
 from fencelock.engines.zookeeper.wire import messages
 from fencelock.engines.zookeeper.wire.session import Session
+from fencelock.judge.torture.proxy import TO_CLIENT
 from tests.engines.zookeeper.tree import folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
@@ -120,13 +122,11 @@ def test_what_an_earlier_session_left_behind_is_not_ours(
         rival = await lab.connect(url)
         lease = await rival.lock("seat").acquire()
         waiter = lab.start(client.lock("seat", timeout=SOON).acquire())
-        await lab.until_queued(rival, "seat", 1)
+        theirs = client._core.engine._connection._session  # type: ignore[attr-defined]
+        await lab.until(lambda: theirs._watches, "a waiter that knows its node")
         proxy.block()
         await lease.release()
-        theirs = client._core.engine._connection._session  # type: ignore[attr-defined]
-        theirs.id, theirs._password = 0, bytes(16)
-        proxy.reset()
-        proxy.heal()
+        renew_session(theirs, proxy)
         granted = await waiter.result()
         (child,) = kazoo.get_children(folder(url, "seat"))
         stat = kazoo.exists(f"{folder(url, 'seat')}/{child}")
@@ -134,6 +134,41 @@ def test_what_an_earlier_session_left_behind_is_not_ours(
         await granted.release()
 
     run(flavor, scenario)
+
+
+def test_what_an_earlier_session_made_unanswered_goes_on_in_the_new_one(
+    flavor: str, server: ZooKeeper, proxy: Proxy, kazoo: Any
+) -> None:
+    """Its owner asks again, and is first by that node: it keeps its fence and changes sessions."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(through(proxy, url), session=SESSION)
+        rival = await lab.connect(url)
+        await (await client.lock("another").acquire()).release()  # it has a session now
+        lease = await rival.lock("seat").acquire()
+        proxy.block(TO_CLIENT)
+        waiter = lab.start(client.lock("seat", timeout=SOON).acquire())
+        await lab.until_queued(rival, "seat", 1)
+        await lease.release()
+        theirs = client._core.engine._connection._session  # type: ignore[attr-defined]
+        renew_session(theirs, proxy)
+        granted = await waiter.result()
+        (child,) = kazoo.get_children(folder(url, "seat"))
+        data, stat = kazoo.get(f"{folder(url, 'seat')}/{child}")
+        assert (read_fence(data, stat.czxid), stat.ephemeralOwner) == (granted.fence, theirs.id)
+        assert lease.fence < granted.fence < stat.czxid
+        await granted.release()
+        assert kazoo.get_children(folder(url, "seat")) == []
+
+    run(flavor, scenario)
+
+
+def renew_session(session: Session, proxy: Proxy) -> None:
+    """Have a client forget its session, and connect anew."""
+    session.id, session._password = 0, bytes(16)
+    proxy.reset()
+    proxy.heal()
 
 
 def end_session(client: object, server: ZooKeeper) -> None:
