@@ -7,9 +7,14 @@ PYTHON ?= python3
 VENV   ?= .venv
 
 # Tests at a time. Most of them wait for a server or for the end of a lease, so more than there are
-# processors, but not so many that servers miss the end of a short lease; whoever has done its share
-# takes over from others, so that all end together.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 3 ? 3 * n : 8)))
+# processors, but not so many that servers miss the end of a short lease: fewer of the slow ones, of
+# which many are processes. Whoever has done its share takes over from others, so that all end together.
+CORES     := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+ifdef JOBS
+SLOW_JOBS ?= $(JOBS)
+endif
+JOBS      ?= $(shell echo $$(($(CORES) < 3 ? 3 * $(CORES) : 8)))
+SLOW_JOBS ?= $(shell echo $$(($(CORES) < 4 ? 2 * $(CORES) : 8)))
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
@@ -50,7 +55,7 @@ test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JO
 	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: test  ## run the slow and rare ones as well: see tests/slow.py
-	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS)
+	$(PY) -m tests.run --again -rs -n $(SLOW_JOBS) --dist worksteal -m slow $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
 	$(PY) -m tests.judge_torture.marathon --jobs $(JOBS) $(TORTURE_ARGS)
