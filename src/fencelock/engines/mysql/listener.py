@@ -69,7 +69,8 @@ class Listener:
         """Whether the job runs: a signal handler may end its caller before that knows the job."""
         self._connection: Connection | None = None
         self._all_look = False
-        """Whether a waiter of ours was woken in vain: then it was for one that has left, maybe."""
+        """Whether to look for those who have left as well: a waiter of ours was woken in vain, or
+        nobody was for a while."""
         self._closing = False
 
     def watch(self, owner: str, signal: Signal) -> None:
@@ -173,6 +174,8 @@ class Listener:
                 await self._wake_those(owners.decode().split(","))
             elif woken == b"1" and len(self._waiters) == 1:
                 self._wake(next(iter(self._waiters), ""))  # for whom else would it be
+            else:  # a wake-up for one that has left may have come between two sleeps
+                self._all_look = True
 
     def _nap(self) -> str:
         """Look and sleep, for all who wait: mostly it is one."""
