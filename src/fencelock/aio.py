@@ -16,12 +16,7 @@ from ._client import cancel_scope
 from ._client.client import Core
 from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase, RWLockBase
 from ._client.holder_meta import not_in_time
-from ._client.lock_options import (
-    LockOptions,
-    LockSpec,
-    Template,
-    check_busy,
-)
+from ._client.lock_options import LockOptions, LockSpec, Template, check_busy
 from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .engine import Address, Engine
 from .errors import UsageError

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NoReturn,
-    Protocol,
-    SupportsIndex,
-    TypeVar,
-    Unpack,
-)
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, Unpack
 
 from ..errors import LeaseLost
 from ..model import Meta, Owed, Role, Safety, Traits

@@ -309,6 +309,31 @@ def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
     run(flavor, scenario)
 
 
+def test_what_is_handed_to_one_who_has_left_is_found_without_a_wake_up(
+    flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wake-up that comes between two sleeps is lost: the only waiter of a client goes on."""
+    monkeypatch.setattr(lease_sql, "CLAIM_US", 60_000_000)  # else it would lapse soon
+
+    async def scenario(lab: Lab) -> None:
+        client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]
+        lease = await client.lock("seat").acquire()
+        engine = other._core.engine
+        stray = Request("seat", "5" * 32, 30.0, queue=True)
+        await engine.watch(stray, other._core.world.signal())
+        await engine.acquire(stray)
+        await engine.unwatch(stray)
+        waiting = lab.start(other.lock("seat", timeout=30).acquire())
+        await lab.until_queued(client, "seat", 2)
+        sql = client._core.engine._sql  # type: ignore[attr-defined]
+        leave = sql.leave
+        monkeypatch.setattr(sql, "leave", lambda *args: leave(*args).replace("KILL QUERY", "DO"))
+        await lease.release()
+        await (await waiting.result()).release()
+
+    run(flavor, scenario)
+
+
 def test_a_waiter_that_asks_again_through_another_client_keeps_its_place(
     flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

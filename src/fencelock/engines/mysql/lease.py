@@ -12,18 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ...engine import EVERY_PROMISE, Address, Engine, Verification
 from ...errors import FencelockError
-from ...model import (
-    Busy,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    Share,
-    State,
-    Traits,
-    granted,
-    renewed,
-)
+from ...model import Busy, Gone, Grant, Holding, Request, Share, State, Traits, granted, renewed
 from ...world import Signal, World
 from . import lease_sql
 from .engine import MysqlEngine
