@@ -76,7 +76,7 @@ class LoopCores:
         return self._engine.traits
 
     def here(self) -> Core[Lease]:
-        """The core for the running loop."""
+        """Return the core for the running loop."""
         try:
             return self._cores[asyncio.get_running_loop()]
         except (KeyError, RuntimeError):
@@ -123,7 +123,7 @@ class LoopCores:
 
 
 def _abandon(core: Core[Lease]) -> None:
-    """Let go of what belongs to a loop that is closed: its transports cannot be told any more."""
+    """Abandon the core of a loop that is closed: its transports cannot be closed any more."""
     try:
         core.abandon_all()
     except RuntimeError:
@@ -273,7 +273,7 @@ class Lock(LockBase["Lease"]):
         self._blocks.enter(self._cores.here().world.who(), lease)
         try:
             return await lease.__aenter__()
-        except BaseException as error:  # it is over already: nobody will leave this block
+        except BaseException as error:  # the lease is lost already: nobody will leave this block
             self._blocks.remove(lease)
             await lease.__aexit__(type(error), error, None)
             raise
@@ -303,7 +303,7 @@ class Lease(LeaseBase):
 
     @property
     def lost(self) -> Lost:
-        """The loss of this lease, to be asked or waited for."""
+        """The loss of this lease, to be checked or waited for."""
         return Lost(self._core, self._hold)
 
     async def renew(self, *, ttl: float | None = None) -> None:
@@ -347,7 +347,7 @@ class Lease(LeaseBase):
 
 
 class Lost(LostBase):
-    """Whether a lease is lost, to be asked or waited for."""
+    """Whether a lease is lost, to be checked or waited for."""
 
     __slots__ = ()
 
@@ -359,7 +359,7 @@ class Lost(LostBase):
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The classes of recipes, which stand above the client and are loaded when first named."""
+        """Return a class of the recipes, built on the client and imported on first use."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from .recipes import aio as recipes

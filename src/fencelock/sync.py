@@ -197,7 +197,7 @@ class Lock(LockBase["Lease"]):
         lease = self.acquire()
         try:
             self._blocks.enter(self._cores.here().world.who(), lease)
-        except BaseException as error:  # of a signal handler: nobody will leave this block
+        except BaseException as error:  # from a signal handler: nobody will leave this block
             self._blocks.remove(lease)
             lease.__exit__(type(error), error, None)
             raise
@@ -214,7 +214,7 @@ class Lock(LockBase["Lease"]):
             lease = blocks.last(who())
         except FencelockError:
             raise
-        except BaseException:  # of a signal handler: nobody will come again to leave this block
+        except BaseException:  # from a signal handler: nobody will leave this block again
             lease = blocks.last(who())
             blocks.remove(lease)
             lease.__exit__(kind, error, traceback)
@@ -239,7 +239,7 @@ class Lease(LeaseBase):
 
     @property
     def lost(self) -> Lost:
-        """The loss of this lease, to be asked or waited for."""
+        """The loss of this lease, to be checked or waited for."""
         return Lost(self._core, self._hold)
 
     def renew(self, *, ttl: float | None = None) -> None:
@@ -282,7 +282,7 @@ class Lease(LeaseBase):
 
 
 class Lost(LostBase):
-    """Whether a lease is lost, to be asked or waited for."""
+    """Whether a lease is lost, to be checked or waited for."""
 
     __slots__ = ()
 
@@ -296,7 +296,7 @@ _open: weakref.WeakSet[Core[Any]] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Release what a program that ends still holds: best effort, in bounded time."""
+    """Release all that the program still holds at its end: best effort, in bounded time."""
     for core in list(_open):
         try:
             drive(core.close())
@@ -307,7 +307,7 @@ def _close_all() -> None:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The classes of recipes, which stand above the client and are loaded when first named."""
+        """Return a class of the recipes, built on the client and imported on first use."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from .recipes import sync as recipes

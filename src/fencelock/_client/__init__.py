@@ -1,1 +1,1 @@
-"""What is the same for every engine: arithmetic, the waiting loop, the hold, the keeper."""
+"""The parts that are the same for every engine: arithmetic, waiting loop, hold, keeper."""

@@ -1,8 +1,8 @@
 """Acquire several locks in one round trip, where the engine can: all of them, or nothing.
 
-It is one attempt with an owner for each name. What was not answered is in doubt for all of them,
-and each is taken back as a single attempt would be; then nothing is held, and the caller may go on
-with one name after another.
+It is one attempt with an owner for each name. Without a reply all of them are in doubt, and each is
+taken back as a single attempt would be; then nothing is held, and the caller may go on with one
+name after another.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def is_plain(spec: LockSpec) -> bool:
-    """Whether a lock is asked for in the way that several can be asked for together."""
+    """Return whether a lock has no option that rules out acquiring it together with others."""
     return not (spec.reentrant or spec.key is not None or spec.share or spec.linger)
 
 
 async def attempt_all(
     core: Core[L], specs: Sequence[LockSpec], timeout: float | None
 ) -> list[L] | tuple[str, Busy] | None:
-    """Acquire all at once, or say which name is busy; None where one has to ask for each.
+    """Acquire all at once, or return the name that is busy; None where each needs its own request.
 
-    The engine is asked once, and does not queue anybody: the timeout only limits that.
+    The engine is called once and queues nothing: the timeout only limits that call.
     """
     world = core.world
     started = world.now()
@@ -74,7 +74,7 @@ async def attempt_all(
     except BaseException as error:
         if leases or not isinstance(error, FencelockError):
             waited = any(request.owner not in waitlist.attempts for request in requests)
-            until = world.now() if waited else grace(world, limit)  # one grace, and not another
+            until = world.now() if waited else grace(world, limit)  # one grace, not two
             await world.shield(_undo_all(core, requests, leases, until))
         for request in requests:
             waitlist.attempts.pop(request.owner, None)
@@ -82,7 +82,7 @@ async def attempt_all(
             _emit_refused(core, requests, attempt, outcome_of(error), started)
         raise
     finally:
-        del attempt  # what was not ended by now is taken back
+        del attempt  # an attempt that has not ended by now is taken back
 
 
 def _request(spec: LockSpec, owner: str, about: str) -> Request:
@@ -91,7 +91,7 @@ def _request(spec: LockSpec, owner: str, about: str) -> Request:
 
 
 async def _ask(core: Core[L], requests: Sequence[Request], limit: float) -> Together:
-    """Ask the engine; what has no answer, or grants that are over already, are taken back."""
+    """Call the engine once; without a reply, or if the grants have expired, take all back."""
     world = core.world
     try:
         with world.until(limit):
@@ -109,8 +109,8 @@ async def _ask(core: Core[L], requests: Sequence[Request], limit: float) -> Toge
 
 
 async def _take_back(core: Core[L], requests: Sequence[Request], limit: float, why: object) -> None:
-    """Take all back, the first one first: an engine that has only its request under way sends the
-    others after it."""
+    """Take all back, the first one first: an engine may order only that one behind the request that
+    is under way, and the others follow it."""
     until = grace(core.world, limit)
     left = [
         request
@@ -126,7 +126,7 @@ async def _take_back(core: Core[L], requests: Sequence[Request], limit: float, w
 async def _undo_all(
     core: Core[L], requests: Sequence[Request], leases: Sequence[L], limit: float
 ) -> None:
-    """Take back an attempt that has failed, whatever it failed by."""
+    """Take back an attempt that has failed, for whatever reason."""
     for index, request in enumerate(requests):
         hold = _hold(leases[index]) if index < len(leases) else None
         await core.undo(request, hold, limit)
@@ -135,7 +135,7 @@ async def _undo_all(
 def _emit_refused(
     core: Core[L], requests: Sequence[Request], attempt: Attempt, outcome: str, started: float
 ) -> None:
-    """Tell of each name that it was not granted; the others were not because of one."""
+    """Emit, for each name, that it was not granted: one name that is busy refuses all."""
     for request in requests:
         emit_refused(core.engine, request, attempt, outcome, core.world.now() - started)
 

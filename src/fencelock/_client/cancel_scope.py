@@ -1,7 +1,7 @@
 """Cancel the body of an ``async with`` when its lease is lost, so that the block raises LeaseLost.
 
-The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody
-else asked for by counting, and only ours is turned into LeaseLost.
+The bookkeeping is that of ``asyncio.timeout``: counting tells our own cancellation from one that
+somebody else requested, and only ours is turned into LeaseLost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CancelScope:
-    """The task that works under a lease. Calling it cancels the task."""
+    """The task that works under a lease. Calling the scope cancels the task."""
 
     __slots__ = ("cancelling", "fired", "level", "task")
 
@@ -33,19 +33,19 @@ class CancelScope:
 
 
 def enter(hold: HoldState) -> None:
-    """A block begins; the outermost one of a re-entered lease is the one that is cancelled."""
+    """Begin a block: on a loss, the outermost block of a re-entered lease is cancelled."""
     task = asyncio.current_task()
     if hold.hook is None and task is not None:
         hold.hook = CancelScope(task, hold.count)
 
 
 async def leave(core: Core[Any], hold: HoldState, error: BaseException | None) -> None:
-    """A block ends: release, and tell a loss from a cancellation."""
+    """End a block: release, and tell a loss from a cancellation."""
     body = hold.hook
     if not isinstance(body, CancelScope) or hold.count > body.level:
         await core.lifecycle.leave(hold, error)
         return
-    hold.hook = None  # from here on we are not to be cancelled by ourselves
+    hold.hook = None  # from here on a loss must not cancel this task
     if not body.fired:
         await core.lifecycle.leave(hold, error)
         return
@@ -54,7 +54,7 @@ async def leave(core: Core[Any], hold: HoldState, error: BaseException | None) -
         await core.lifecycle.leave(hold, error)
     except asyncio.CancelledError:
         if delivered:
-            raise  # a second one, which is somebody else's
+            raise  # a second cancellation, which is somebody else's
         landed = True
     except LeaseLost:
         pass  # raised below, with its cause

@@ -1,4 +1,4 @@
-"""What was asked of a lock, held against what its engine promises."""
+"""Check the options of a lock against what its engine promises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(engine: Engine, traits: Traits, spec: LockSpec) -> None:
 
 
 def _check_linger(engine: Engine, traits: Traits, linger: Linger, ttl: float) -> None:
-    """Refuse to keep a lock after its holder is gone where it ends with the holder."""
+    """Refuse min_hold and delay where the lock ends with its holder or the holder's connection."""
     url = engine.address.public
     if linger.min_hold and not (traits.portable or traits.scope == "process"):
         raise Unsupported(
@@ -47,9 +47,9 @@ def _check_linger(engine: Engine, traits: Traits, linger: Linger, ttl: float) ->
 
 
 def _check_longest(url: str, traits: Traits, linger: Linger, ttl: float) -> None:
-    """Refuse to keep a lock for longer than the engine keeps what nobody renews.
+    """Refuse a min_hold or delay that is longer than the engine keeps a lock that nobody renews.
 
-    Beside a delay a lease has its ttl, or half of that time: what is left would be too short.
+    Beside its delay a lease needs its ttl, or half of that longest time if that is less.
     """
     longest = traits.ttl_max
     if longest is None:

@@ -53,7 +53,7 @@ class Cores(Protocol):
     def traits(self) -> Traits: ...
 
     def here(self) -> AnyCore:
-        """The core for whoever calls."""
+        """Return the core for the calling thread or event loop."""
         ...
 
     def demand(self, spec: LockSpec) -> None:
@@ -203,14 +203,14 @@ class ClientBase(Generic[Lock, RWLock, Locks, Election, Once, Barrier, Latch]):
         return latch
 
     def _lock(self, spec: LockSpec) -> Lock:
-        """The lock of this flavor, if the engine can promise it."""
+        """Make a lock of this flavor, or refuse what the engine cannot promise."""
         raise NotImplementedError
 
     def _rwlock(self, read: Lock, write: Lock) -> RWLock:
         raise NotImplementedError
 
     def _recipes(self) -> Any:
-        """The module of this flavor with what is made of locks, loaded when first used."""
+        """Return the module of this flavor's recipes, which is imported on first use."""
         raise NotImplementedError
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
@@ -341,7 +341,7 @@ class LeaseBase:
         raise TypeError("a lease cannot be copied or pickled: hand on its fence instead")
 
     def __del__(self) -> None:
-        hold = getattr(self, "_hold", None)  # an exception may come before it has one
+        hold = getattr(self, "_hold", None)  # __init__ may have been interrupted
         if hold is not None and not hold.released and self._core.lifecycle.abandon(hold):
             warnings.warn(
                 f"the lease on {self.name!r} was dropped without release() and is renewed no more: "

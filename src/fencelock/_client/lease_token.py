@@ -1,7 +1,7 @@
 """Pack a lease into a text that goes from one process to another, and unpack it.
 
-The text holds the owner id and is therefore the right to renew and release: who has it has the
-lock. It is never shown in a message or a log.
+The text contains the owner id and is therefore the right to renew and release: the holder of the
+token holds the lock. It is never shown in a message or a log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PREFIX = "fl1."
 
 
 def pack(grant: Grant, delay: float = 0.0) -> str:
-    """The text of a grant: only letters, digits, ``-``, ``_`` and ``.``."""
+    """Return the token of a grant: only letters, digits, ``-``, ``_`` and ``.``."""
     facts: list[Any] = [grant.name, grant.owner, grant.fence, grant.ttl]
     if delay or grant.share is not None:
         facts += [delay, grant.share]
@@ -28,7 +28,7 @@ def pack(grant: Grant, delay: float = 0.0) -> str:
 
 
 def unpack(text: str) -> tuple[Grant, float]:
-    """Read the text: a grant and its delay. UsageError says that it is none, and never shows it."""
+    """Read a token: a grant and its delay. The UsageError for another text never shows the text."""
     body = text.strip().removeprefix(_PREFIX)
     try:
         name, owner, fence, ttl, *more = json.loads(

@@ -1,4 +1,4 @@
-"""Tell a holder of its loss, and the log and subscribers of what went wrong.
+"""Tell a holder of its loss, and tell the log and subscribers what went wrong.
 
 The keeper decides. Nothing that a listener does may reach back: a callback
 that raises, a log handler that takes seconds or an event loop that is closed must not keep the
@@ -16,7 +16,7 @@ from ..errors import LeaseLost
 from ..world import Job, World
 from .hold_state import HoldState
 
-WAITING_MAX = 10_000  # notices that may wait for a listener that is slow; the oldest go first
+WAITING_MAX = 10_000  # notices that may wait for a slow listener; then the oldest are dropped
 
 
 class Notifier:
@@ -29,7 +29,7 @@ class Notifier:
         self._job: Job | None = None
 
     def tell(self, *notices: Callable[[], None]) -> None:
-        """Have notices given, soon."""
+        """Have these notices called soon, in order."""
         with self._mutex:
             self._notices.extend(notices)
             if self._job is not None:
@@ -37,7 +37,7 @@ class Notifier:
             try:
                 self._job = self._world.keep(self._run, "fencelock-notices")
                 return
-            except Exception:  # no thread left, or the loop is closed: then here and now
+            except Exception:  # no thread left, or the loop is closed: call them here and now
                 pass
         while (notice := self._next()) is not None:
             notice()
@@ -55,13 +55,13 @@ class Notifier:
 
 
 def tell_loss(world: World, notifier: Notifier, hold: HoldState, error: LeaseLost) -> None:
-    """Tell everybody who wants to know that a hold is lost."""
+    """Tell the holder, the log and subscribers that a hold is lost."""
     if hold.signal is not None:
         hold.signal.set()
     if hold.hook is not None:
         try:
             hold.hook()
-        except Exception as failure:  # its loop is closed, say: the others must be told in time
+        except Exception as failure:  # a closed loop, say: the others must still be told in time
             notifier.tell(partial(_not_told, hold, failure))
     if hold.on_lost is not None:
         try:
@@ -85,7 +85,7 @@ async def call_back(hold: HoldState) -> None:
 
 
 def tell_failure(notifier: Notifier, holds: Sequence[HoldState], error: Exception) -> None:
-    """Tell an operator that these could not be renewed this time."""
+    """Tell the log and subscribers that these holds could not be renewed this time."""
     message = (
         f"{len(holds)} lease(s) could not be renewed and are tried again while they last, "
         f"{holds[0].grant.name!r} among them: {error}"
@@ -96,12 +96,12 @@ def tell_failure(notifier: Notifier, holds: Sequence[HoldState], error: Exceptio
 
 
 def tell_events(notifier: Notifier, events: Sequence[observe.Event]) -> None:
-    """Tell subscribers, soon."""
+    """Emit these events soon."""
     notifier.tell(partial(_emit, events))
 
 
 def warn_unreleased(error: Exception) -> None:
-    """Say that a body ended well and the engine did not confirm the release of its lock."""
+    """Warn that a body ended well, but the engine did not confirm the release of its lock."""
     observe.warn(f"the work under the lock has ended well, but {error}")
 
 

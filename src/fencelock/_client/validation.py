@@ -48,7 +48,7 @@ def check_name(name: object) -> str:
 
 
 def check_prefix(prefix: object) -> str:
-    """Return the beginning of a name, which may be empty."""
+    """Return the prefix of a name, which may be empty."""
     return check_name(prefix) if prefix != "" else ""
 
 
@@ -104,7 +104,7 @@ def check_max_hold(max_hold: object) -> float | None:
 
 
 def check_linger(seconds: object, what: str) -> float:
-    """Return for how long a lock that is over is kept from others, 0 for None."""
+    """Return for how many seconds a lock that has ended is kept from others, 0 for None."""
     if seconds is None:
         return 0.0
     value = _seconds(seconds, what)
@@ -114,7 +114,7 @@ def check_linger(seconds: object, what: str) -> float:
 
 
 def check_lingering(min_hold: float, max_hold: object) -> None:
-    """Refuse a shortest hold that is longer than the longest."""
+    """Refuse a min_hold that is longer than max_hold."""
     if isinstance(max_hold, int | float) and min_hold > max_hold:
         raise UsageError(f"min_hold={min_hold:g} is more than max_hold={max_hold:g}")
 
@@ -144,7 +144,7 @@ def check_meta(meta: object) -> dict[str, Scalar]:
             raise UsageError(f"meta[{key!r}] must be finite, not {value!r}")
         words[key] = value
     if words:
-        import json  # only where somebody has something to say
+        import json  # only where there is any meta
 
         size = len(json.dumps(words))  # in ASCII: characters are bytes
         if size > META_BYTES_MAX:
@@ -156,7 +156,7 @@ def check_meta(meta: object) -> dict[str, Scalar]:
 
 
 def check_safety(safety: object) -> Safety | None:
-    """Return the demanded level of safety, or say which there are."""
+    """Return the demanded level of safety, or say which levels there are."""
     if safety is None:
         return None
     if safety == "efficiency":

@@ -1,14 +1,14 @@
-"""The command line. ``main.py`` picks the verb; each verb is a module that is imported when asked.
+"""The command line. ``main.py`` picks the verb; each verb is a module that is imported when used.
 
-Nothing but the child's output goes to stdout of ``run``; what we have to say goes to stderr, one
-line each. No traceback of ours reaches a user unless ``-v`` asks for it.
+On stdout ``run`` prints only the output of its command; our own messages go to stderr, one line
+each. Without ``-v`` a user sees no traceback of ours.
 """
 
 from __future__ import annotations
 
 
 def entry() -> int:
-    """The console script."""
+    """Run the console script and return its exit code."""
     try:
         from .main import main
         from .signals import leave

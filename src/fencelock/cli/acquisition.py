@@ -1,4 +1,4 @@
-"""Acquire a lock for a verb, and show meanwhile who holds it and who is ahead, on one line."""
+"""Acquire a lock for a verb; meanwhile show its holder and our position in the queue."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from .._client.lock_options import HoldOptions
     from ..sync import Client, Lease, Lock
 
-SHOW_AFTER_S = 0.3  # a wait this short needs no words
+SHOW_AFTER_S = 0.3  # a shorter wait is not shown
 EVERY_S = 0.5
-CLEAR_S = 0.2  # the line is removed within this, or was not shown
-INTERRUPTED_S = 1.0  # after a signal, a server has this long to take our withdrawal
+CLEAR_S = 0.2  # the thread that shows the line has this long to remove it
+INTERRUPTED_S = 1.0  # after a signal, the server has this long to reply to the withdrawal
 AGAIN_S = 0.3  # and after a second one: timeout(1) sends each signal twice
 CLOSE_S = 5.0
 
 
 @contextmanager
 def reach(options: argparse.Namespace, signals: Signals) -> Generator[Client, None, None]:
-    """Connect, and close in the end; a signal ends either.
+    """Connect for the body and close after it; a signal ends the wait for either.
 
-    Closing ends a wait for a lock that a signal has interrupted, and takes the attempt back.
+    Closing ends a wait for a lock that a signal has interrupted, and withdraws the attempt.
     """
     client = signals.call(lambda: connected(options), label="connect")
     try:
@@ -46,16 +46,16 @@ def reach(options: argparse.Namespace, signals: Signals) -> Generator[Client, No
 
 
 def _close(client: Client, signals: Signals, within: float) -> None:
-    """Close; a server that does not answer is waited for no longer than this."""
+    """Close the client; wait at most so many seconds for a server that does not answer."""
     until = clock.now() + (INTERRUPTED_S if signals.unanswered else within)
     try:
         signals.call(client.close, until, AGAIN_S, label="close")
     except (Late, Interrupted):
-        pass  # what could not be taken back ends with its ttl
+        pass  # an attempt that could not be withdrawn ends with its ttl
 
 
 def check_excludes(client: Client, options: argparse.Namespace) -> None:
-    """Refuse locks that no other process could meet, and say which engine was taken unasked."""
+    """Refuse an engine whose locks exclude no other process; print which one is the default."""
     if client.traits.scope == "process":
         raise Misconfigured(
             f"{client.url} keeps its locks within one process, so this command would exclude "
@@ -86,7 +86,7 @@ def check_portable(client: Client, what: str, ttl: float) -> None:
 
 
 def obtain(client: Client, request: LockRequest, signals: Signals, renew: bool = True) -> Lease:
-    """Wait for the lock; a signal ends that, and closing the client leaves nothing behind."""
+    """Acquire the lock; a signal ends the wait, and closing the client then cleans up."""
     started = clock.now()
     lock = _described(client, request, renew, signals)
     try:
@@ -101,7 +101,7 @@ def obtain(client: Client, request: LockRequest, signals: Signals, renew: bool =
 
 
 def _described(client: Client, request: LockRequest, renew: bool, signals: Signals) -> Lock:
-    """The lock, the semaphore or the side of a read/write lock that is wanted."""
+    """Return the requested lock, semaphore or side of a read/write lock."""
     options: HoldOptions = {
         "ttl": request.ttl,
         "timeout": request.timeout,
@@ -119,7 +119,7 @@ def _described(client: Client, request: LockRequest, renew: bool, signals: Signa
 
 @contextmanager
 def announced(client: Client, name: str, signals: Signals) -> Generator[None]:
-    """Tell those who observe an election of a term, when it begins and when it has ended."""
+    """Announce a term to the observers of its election, when it begins and when it has ended."""
     announce = client.election(name)._announce  # pyright: ignore[reportPrivateUsage]
     threading.Thread(target=announce, name="fencelock-announce", daemon=True).start()
     try:
@@ -128,7 +128,7 @@ def announced(client: Client, name: str, signals: Signals) -> Generator[None]:
         try:
             signals.call(announce, clock.now() + INTERRUPTED_S, INTERRUPTED_S, label="announce")
         except (Late, Interrupted):
-            pass  # they look by themselves
+            pass  # observers also look without a hint
 
 
 def report_busy(error: NotAcquired, request: LockRequest, json: bool) -> int:
@@ -141,7 +141,7 @@ def report_busy(error: NotAcquired, request: LockRequest, json: bool) -> int:
 
 
 def give_back(lease: Lease, signals: Signals) -> bool:
-    """Release; no longer than the lease lasts, and hardly longer than a signal."""
+    """Release; wait for that while the lease lasts, but only ``INTERRUPTED_S`` after a signal."""
     until = clock.now() + max(lease.remaining(), INTERRUPTED_S)
     try:
         return signals.call(lease.release, until, INTERRUPTED_S, label="release")
@@ -183,7 +183,7 @@ class WaitStatus:
             try:
                 state = self._client.inspect(self._request.name).of(self._request.kind)
             except FencelockError:
-                break  # the wait itself will say what is wrong
+                break  # the acquire itself reports what is wrong
             if self._done.is_set():
                 break
             shown, wait = True, EVERY_S
@@ -202,7 +202,7 @@ def describe(state: State, waited: float, pid: Scalar) -> str:
 
 
 def held_by(state: State) -> list[str]:
-    """Name the first who holds it and count the others; nothing when nobody does."""
+    """Name the first holder and count the others; an empty list for a free lock."""
     if not state.holders:
         return []
     first, others = state.holders[0], len(state.holders) - 1
@@ -217,7 +217,7 @@ def who(meta: Meta) -> str:
 
 
 def _busy(client: Client, request: LockRequest, waited: float) -> str:
-    """Describe who is in the way, and how to see more."""
+    """Describe who holds the lock, how many wait, and how to see more."""
     import shlex
 
     name = request.name

@@ -1,7 +1,7 @@
-"""Read the time on a clock that runs on while the machine is suspended, and durations in words.
+"""Read a clock that goes on while the machine is suspended; parse and format durations.
 
-The wrapper and its watchdog compare its readings. Both are children of one start in one time
-namespace, so none of the corrections that the engines need are needed here.
+The wrapper and its watchdog compare readings of it. The watchdog is forked from the wrapper and is
+in the same time namespace, so none of the corrections that engines need are needed here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .codes import BadArguments
 
 
 def now() -> float:
-    """Seconds on a clock that never steps."""
+    """Return the seconds on a clock that never steps."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":  # there it runs through sleep, and time.monotonic() does not
@@ -24,7 +24,7 @@ def now() -> float:
 
 
 def seconds(text: str) -> float:
-    """Read a duration of the command line."""
+    """Parse a duration of the command line into seconds."""
     try:
         return durations.seconds(text)
     except UsageError as error:
@@ -32,7 +32,7 @@ def seconds(text: str) -> float:
 
 
 def brief(duration: float) -> str:
-    """A duration for people: three digits at most, the unit that fits."""
+    """Format a duration for people: a few digits, in the one or two units that fit."""
     if duration < 0.9995:
         return f"{duration * 1000:.0f}ms"
     if duration < 59.95:

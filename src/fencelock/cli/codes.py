@@ -1,4 +1,4 @@
-"""The exit codes of the command line: one table, shown in ``--help`` and in the documents."""
+"""The exit codes of the command line: one table, shown in ``--help`` and in the documentation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BadArguments(UsageError):
 
 
 def of(error: FencelockError) -> int:
-    """The exit code that tells of an error."""
+    """Return the exit code for an error."""
     if isinstance(error, NotAcquired):
         return NOT_ACQUIRED
     if isinstance(error, BadArguments):
@@ -70,7 +70,7 @@ def of(error: FencelockError) -> int:
 
 
 def failure(error: Exception, code: int) -> dict[str, object]:
-    """An error for programs."""
+    """Describe an error and its exit code in JSON values, for programs."""
     happened = isinstance(error, FencelockError) and error.may_have_happened
     kind = "UsageError" if isinstance(error, BadArguments) else type(error).__name__
     about = {"type": kind, "message": str(error), "may_have_happened": happened}
@@ -78,5 +78,5 @@ def failure(error: Exception, code: int) -> dict[str, object]:
 
 
 def text() -> str:
-    """The table as lines of text."""
+    """Format the table as lines of text."""
     return "\n".join(f"  {code:<7} {meaning}" for code, meaning in TABLE)

@@ -23,7 +23,7 @@ pack = lease_token.pack
 
 
 def unpack(text: str) -> Grant:
-    """Read the text, or say that it is none; never show it."""
+    """Decode a lease from its text, or raise an error that does not show the text."""
     try:
         return lease_token.unpack(text)[0]
     except UsageError:
@@ -33,7 +33,7 @@ def unpack(text: str) -> Grant:
 
 
 def given(argument: str | None) -> Grant:
-    """The lease of the argument, else that of the environment."""
+    """Decode the lease in the argument, else the one in the environment."""
     text = argument or os.environ.get(VARIABLE)
     if not text:
         raise BadArguments(
@@ -43,21 +43,21 @@ def given(argument: str | None) -> Grant:
 
 
 # A lease belongs to its client, which renews it and releases it when it closes. These are the
-# only places where the command line reaches behind the public face for that.
+# only places where the command line bypasses the public API for that.
 
 
 def hand_over(client: Client, lease: Lease) -> Grant:
-    """Let the lease outlive this process."""
+    """Let the lease outlive this process, and return its grant."""
     core, hold = client._core, lease._hold  # pyright: ignore[reportPrivateUsage]
     return core.lifecycle.hand_over(hold)
 
 
 def grant_of(lease: Lease) -> Grant:
-    """The grant of a lease that its client goes on to look after."""
+    """Return the grant of a lease that its client still manages."""
     return lease._hold.grant  # pyright: ignore[reportPrivateUsage]
 
 
 def take_over(client: Client, grant: Grant) -> Lease:
-    """Make a lease of what another process handed over."""
+    """Make a lease of a grant that another process handed over."""
     lease: Lease = client._core.take_over(grant)  # pyright: ignore[reportPrivateUsage]
     return lease

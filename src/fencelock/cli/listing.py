@@ -10,14 +10,14 @@ from . import terminal
 from .acquisition import who
 from .clock import brief
 
-SHORT = 8  # the least that is left of a cell that is shortened
+SHORT = 8  # the smallest width to which a column is shortened
 GAP = 2
 _ELASTIC = ("NAME", "HOLDER", "WAITER", "")  # columns that a narrow terminal shortens
 _OWN_WORDS = {"host", "pid", "thread", "task", "command"}
 
 
 def holding_facts(holding: Holding) -> dict[str, object]:
-    """One holder for programs."""
+    """Describe a holder in JSON values, for programs."""
     return {
         "name": holding.name,
         "kind": holding.kind,
@@ -34,7 +34,7 @@ def holding_facts(holding: Holding) -> dict[str, object]:
 
 
 def waiting_facts(waiting: Waiting) -> dict[str, object]:
-    """One waiter for programs."""
+    """Describe a waiter in JSON values, for programs."""
     return {
         "kind": waiting.kind,
         "role": waiting.role,
@@ -45,7 +45,7 @@ def waiting_facts(waiting: Waiting) -> dict[str, object]:
 
 
 def words_of(meta: Meta) -> str:
-    """What the holder itself added with --meta."""
+    """Format the metadata that the holder itself added, as with --meta."""
     return " ".join(
         f"{key}={value}"
         for key, value in meta.items()
@@ -54,7 +54,7 @@ def words_of(meta: Meta) -> str:
 
 
 def held_as(holding: Holding) -> str:
-    """In which way a name is held, in a word or two."""
+    """Say in a word or two how a name is held."""
     if holding.role == "semaphore":
         number = "?" if holding.slot is None else holding.slot
         return f"slot {number}" + (f" of {holding.limit}" if holding.limit else "")
@@ -64,25 +64,25 @@ def held_as(holding: Holding) -> str:
 
 
 def holdings_table(holdings: Sequence[Holding]) -> list[str]:
-    """Holders for people, with a head."""
+    """Format holders as a table for people, with a header."""
     rows = [(holding.name, held_as(holding), *_cells(holding)) for holding in holdings]
     return table(("NAME", "AS", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
 
 
 def slots_table(state: State) -> list[str]:
-    """The holders of one semaphore for people."""
+    """Format the holders of one semaphore as a table for people."""
     rows = [("?" if h.slot is None else str(h.slot), *_cells(h)) for h in state.holders]
     return table(("SLOT", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
 
 
 def readers_table(state: State) -> list[str]:
-    """The holders of one read/write lock for people."""
+    """Format the holders of one read/write lock as a table for people."""
     rows = [(held_as(holding), *_cells(holding)) for holding in state.holders]
     return table(("AS", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
 
 
 def queue_table(state: State) -> list[str]:
-    """The waiters of one queue for people; those of a read/write lock want one or the other."""
+    """Format the waiters of one queue as a table; of a read/write lock, with the side they want."""
     wanted = any(waiting.kind == "rwlock" for waiting in state.waiters)
     rows = [
         (
@@ -111,14 +111,14 @@ def _cells(holding: Holding) -> tuple[str, ...]:
 
 
 def is_endless(holding: Holding) -> bool:
-    """Whether another program holds it by a key without expiry."""
+    """Return whether another program holds the lock by a key without expiry."""
     return not holding.ttl and holding.meta.get("expiry") == "none"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, as wide as their cells.
+    """Format rows in columns that are as wide as their cells.
 
-    On a terminal that is too narrow long cells are shortened, and if that is not enough the last
+    On a terminal that is too narrow, long cells are shortened; if that is not enough, the last
     columns are left out.
     """
     stream = sys.stdout
@@ -134,7 +134,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _widths(cells: Sequence[Sequence[str]], columns: int | None) -> list[int]:
-    """How wide each column is that is shown."""
+    """Return the width of each column that is shown."""
     widths = [max(map(terminal.width, column)) for column in zip(*cells, strict=True)]
     if not widths[-1]:
         widths.pop()
@@ -150,17 +150,17 @@ def _widths(cells: Sequence[Sequence[str]], columns: int | None) -> list[int]:
     widths = widths[: len(least)]
     while sum(widths) + GAP * (len(widths) - 1) > columns and widths != least:
         longer = [at for at, low in enumerate(least) if widths[at] > low]
-        widths[max(longer, key=lambda at: (not heads[at], widths[at]))] -= 1  # words before names
+        widths[max(longer, key=lambda at: (not heads[at], widths[at]))] -= 1  # meta before names
     return widths
 
 
 def padded(text: str, width: int) -> str:
-    """The text in so many columns of a terminal, with spaces behind it."""
+    """Pad a text with spaces to so many columns of a terminal."""
     return text + " " * (width - terminal.width(text))
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in at most so many columns of a terminal: its beginning and its end."""
+    """Shorten a text to so many columns of a terminal: keep its beginning and its end."""
     if terminal.width(text) <= width:
         return text
     end = _beginning(text[::-1], (width - 1) // 2)[::-1]
@@ -168,7 +168,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def _beginning(text: str, width: int) -> str:
-    """As much of a text as fits into so many columns."""
+    """Return as much of a text, from its beginning, as fits into so many columns."""
     size = len(text)
     while terminal.width(text[:size]) > width:
         size -= 1

@@ -1,7 +1,7 @@
 """Print for people: lines on stderr, colors where they are wanted, and one live line.
 
-A standard stream that is closed is None in Python. Nobody is told about that: who closes stderr
-does not want to read.
+A standard stream that is closed is None in Python. That is not reported: a caller that closes
+stderr does not want to read.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _live = False  # a live line stands on the terminal
 
 
 def prepare() -> None:
-    """Fill closed standard streams, so that no pipe of ours gets their number, and never fail to
-    print a character that the terminal does not know.
+    """Open closed standard streams, so that no pipe of ours gets their number, and escape each
+    character that a stream cannot encode instead of failing.
 
-    What is opened here is closed again in the command: it finds the streams as they were.
+    What is opened here is closed again by an exec: the command finds the streams as they were.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -36,7 +36,7 @@ def prepare() -> None:
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
+    """Print a line on stderr."""
     stream: TextIO | None = sys.stderr
     if stream is None:
         return
@@ -48,24 +48,24 @@ def say(message: str) -> None:
 
 
 def emit(facts: Mapping[str, object]) -> None:
-    """One JSON object on a line of stdout."""
+    """Print a JSON object on a line of stdout."""
     import json
 
     out(json.dumps({"schema": 1, **facts}))
 
 
 def out(line: str) -> None:
-    """One line on stdout."""
+    """Print a line on stdout."""
     lines([fitting(line)])
 
 
 def fitting(text: str) -> str:
-    """The text in what stdout can show."""
+    """Return the text in characters that stdout can show."""
     return printable(text, sys.stdout)
 
 
 def lines(ready: Sequence[str]) -> None:
-    """Lines on stdout that are printable already, and may be colored."""
+    """Print lines on stdout that are printable already, and may be colored."""
     stream: TextIO | None = sys.stdout
     if stream is None:
         return
@@ -78,7 +78,7 @@ def lines(ready: Sequence[str]) -> None:
 
 
 def printable(text: str, stream: TextIO | None) -> str:
-    """The text in what the stream can show, without control characters that move the cursor."""
+    """Return the text in characters that the stream can show; none of them moves the cursor."""
     encoding = getattr(stream, "encoding", None) or "ascii"
     return shown(text).encode(encoding, "replace").decode(encoding)
 
@@ -91,7 +91,7 @@ def traceback(error: BaseException) -> None:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal a text takes: two for wide characters, none for accents."""
+    """Count the columns a text takes on a terminal: two for wide characters, none for accents."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -100,12 +100,12 @@ def width(text: str) -> int:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person reads this stream, on a terminal that can move its cursor."""
+    """Return whether a person reads this stream, on a terminal that can move its cursor."""
     return stream is not None and stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def colors(stream: TextIO | None) -> bool:
-    """Whether to color: what the environment says, else whether a person reads."""
+    """Return whether to color: what the environment says, else whether a person reads."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR") or os.environ.get("CLICOLOR_FORCE", "0") != "0":
@@ -114,12 +114,12 @@ def colors(stream: TextIO | None) -> bool:
 
 
 def paint(text: str, color: str, wanted: bool) -> str:
-    """The text in a color, if colors are wanted."""
+    """Return the text in a color, if colors are wanted."""
     return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if wanted else text
 
 
 def size(stream: TextIO | None) -> tuple[int, int]:
-    """Columns and lines of a terminal."""
+    """Return the columns and lines of a terminal."""
     try:
         found = os.get_terminal_size(1 if stream is None else stream.fileno())
     except (OSError, ValueError):
@@ -128,7 +128,7 @@ def size(stream: TextIO | None) -> tuple[int, int]:
 
 
 def live(text: str, stream: TextIO) -> None:
-    """Replace the live line; an empty text takes it away."""
+    """Replace the live line; an empty text removes it."""
     global _live
     _live = bool(text)
     try:

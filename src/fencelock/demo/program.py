@@ -1,8 +1,8 @@
 """Read the arguments, run the scenario, and print what happens.
 
 Exit codes: 0 the demo showed what it set out to show (with ``--unsafe``, the double sale), 1 it did
-not, 2 the arguments are wrong, 128 + n a signal ended it.  All text of the demo is ASCII; what else
-gets into a message is replaced where it cannot be shown.
+not, 2 the arguments are wrong, 128 + n a signal ended it.  All text of the demo is ASCII; other
+characters in a message are replaced where they cannot be shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as interrupted:
         print(f"\nStopped by {interrupted}, with all workers.", file=sys.stderr)
         return 128 + interrupted.number
-    except BrokenPipeError:  # nobody reads any more; nor shall the interpreter complain of it
+    except BrokenPipeError:  # stdout has no reader; keep the interpreter from complaining of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (Trouble, OSError, sqlite3.Error) as error:
@@ -88,7 +88,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @contextmanager
 def folder_of_run(keep: Path | None) -> Generator[Path, None, None]:
-    """The user's folder, or one that is gone afterwards."""
+    """Yield the user's folder, or a temporary one that is removed afterwards."""
     if keep is None:
         with TemporaryDirectory(prefix="fencelock-demo-", ignore_cleanup_errors=True) as folder:
             yield Path(folder).resolve()

@@ -34,7 +34,7 @@ END_S = 5.0  # how long a process may take to end
 
 
 class Plan(NamedTuple):
-    """What the user asked for."""
+    """The options of a run."""
 
     seats: int
     workers: int
@@ -47,7 +47,7 @@ class Trouble(Exception):
 
 
 class Interrupted(Exception):
-    """A signal asks the demo to end."""
+    """A signal requests the end of the demo."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -142,7 +142,7 @@ class Scenario:
             self._follow(self._workers[message.pop("worker")], **message)
 
     def _messages(self) -> Iterator[dict[str, Any]]:
-        """What the workers say, until all have ended as they should."""
+        """Yield the messages of the workers, until all have ended as they should."""
         running, text = [*self._workers.values()], b""
         while running:
             self._keep_time()
@@ -151,12 +151,12 @@ class Scenario:
                 *lines, text = (text + os.read(self._input, 65536)).split(b"\n")
                 yield from map(json.loads, lines)
                 continue
-            for worker in ended:  # and all that it said was read
+            for worker in ended:  # and all its messages were read
                 worker.check_end()
                 running.remove(worker)
 
     def _keep_time(self) -> None:
-        """Let those go on whose customer has paid, and nobody once time is up."""
+        """Let workers go on whose customer has paid; raise on a signal or when time is up."""
         now = time.monotonic()
         if self._signal:
             raise Interrupted(self._signal)
@@ -190,7 +190,7 @@ class Scenario:
                 self._show(worker.name, "finds no free seat and ends", "faint", None)
 
     def _read(self, worker: Worker, seat: str, customer: str, fence: int) -> None:
-        """A worker holds the lock and is about to write: the moment to freeze it."""
+        """Handle a read: the worker holds the lock and is about to write, so it may be frozen."""
         text = f"holds the lock, sees that {seat} is free; {customer} pays"
         self._show(worker.name, text, "faint", fence)
         if self._frozen is None and self._sold >= min(FREEZE_AFTER, self._plan.seats - 1):
@@ -203,7 +203,7 @@ class Scenario:
             worker.paid_at = time.monotonic() + payment_s
 
     def _sale(self, worker: Worker, seat: str, customer: str, fence: int) -> None:
-        """A seat is sold.  If it is the one that the frozen worker saw as free, wake that one."""
+        """Handle a sale.  If the frozen worker saw that seat as free, wake that worker."""
         self._sold += 1
         text = f"sells {seat} to {customer}"
         if self._frozen is None or self.late is None or seat != self.late.seat:
@@ -216,5 +216,5 @@ class Scenario:
             name, late = self._frozen.name, self.late
             text = f"SIGCONT: {name} wakes and goes on selling {late.seat} to {late.customer}"
             self._show("demo", text, "alarm", None)
-            self._frozen.go_on()  # its customer has paid: it writes as if nothing had been
+            self._frozen.go_on()  # its customer has paid: it writes as if nothing had happened
             self._frozen.process.send_signal(signal.SIGCONT)

@@ -1,7 +1,7 @@
-"""Be one process of the demo: sell seats to its customers, one after the other, under the lock.
+"""One process of the demo: sells seats to its customers, one after the other, under the lock.
 
-``sell_seat`` is the part to read, and ``SeatStore`` is the resource.  What surrounds them tells the
-parent what happens, one line of JSON each, and waits for a line where the parent decides.
+``sell_seat`` is the part to read, and ``SeatStore`` is the resource.  The code around them reports
+to the parent what happens, one line of JSON each, and waits for a line where the parent decides.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def sell_seat(lock: fencelock.Lock, store: SeatStore, customer: str) -> Outcome:
     except fencelock.StaleFence as stale:
         tell("refused", fence=stale.offered, highest=stale.highest)
     except fencelock.LeaseLost:
-        pass  # told below: it is lost as well when the store was the first to say so
+        pass  # reported below: it is lost as well when the store was the first to say so
     if lease.lost:
         tell("lost", fence=lease.fence, reason=lease.reason or "")
     return outcome

@@ -1,4 +1,4 @@
-"""Decide when a waiter looks again, and when what failed is tried again."""
+"""Decide when a waiter looks again, and when a failed request is retried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOKS_PER_TTL = 20
 
 
 class PollBackoff:
-    """How often each waiter of one client has looked."""
+    """Counts how often each waiter of one client has looked."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
@@ -26,7 +26,7 @@ class PollBackoff:
         self._looks.pop(owner, None)
 
     def pause(self, owner: str, ttl: float) -> float:
-        """Seconds until an owner looks again at a lock with this ttl."""
+        """Return the seconds until an owner looks again at a lock with this ttl."""
         looks = self._looks.get(owner, 0)
         if looks:
             self._looks[owner] = looks + 1
@@ -34,12 +34,12 @@ class PollBackoff:
         return self.jittered(min(LOOK_MIN_S * 1.5 ** min(looks, 10), most))
 
     def jittered(self, seconds: float) -> float:
-        """About as long, so that waiters do not all look at once."""
+        """Return about as many seconds, so that waiters do not all look at once."""
         return seconds * (0.75 + self._random() / 2)
 
 
 async def back_off(world: World, tried: int, least: float, most: float, until: float) -> bool:
-    """Pause after so many tries, longer after more of them; False where there is no time for it."""
+    """Pause after ``tried`` tries, longer after more; return False if there is no time for it."""
     pause = min(least * 1.5 ** min(tried, 20), most) * (0.5 + world.random() / 2)
     if world.now() + pause >= until:
         return False

@@ -1,8 +1,8 @@
 """Findings that the doctors of several engines share: clocks that differ, and room that runs out.
 
 A wrong clock ends no lease early: a lease lasts by one clock alone, the engine's or the holder's.
-It is told because fences are lifted to the wall clock of whoever counts them, and because logs of
-several machines are read side by side.
+It is reported because fences are lifted to the wall clock of the machine that draws them, and
+because logs of several machines are read side by side.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Literal
 
 from ..model import Finding
 
-AHEAD_MAX_S = 1.0  # what a request itself takes is less
-FULL = 0.8  # more than this part of a limit in use is worth a warning
+AHEAD_MAX_S = 1.0  # a request itself takes less
+FULL = 0.8  # more than this part of a limit in use deserves a warning
 FOLLOW = "have all machines follow a time server"
 
 
 def clock_offset(server_us: int, before_us: int, after_us: int) -> float:
     """Return how many seconds a server's clock is ahead of ours.
 
-    It was read between two looks at our own clock: half way, as far as anybody knows.
+    It was read between two readings of our own clock: presumably half way.
     """
     return (server_us - (before_us + after_us) / 2) / 1e6
 
@@ -39,7 +39,7 @@ def clock(
 
 
 def clocks(ahead_s: Mapping[str, float]) -> list[Finding]:
-    """Compare the clocks of several servers with each other; each is given as ahead of ours."""
+    """Compare the clocks of several servers; each is given as seconds ahead of ours."""
     if len(ahead_s) < 2:
         return []
     first, last = min(ahead_s, key=ahead_s.__getitem__), max(ahead_s, key=ahead_s.__getitem__)
@@ -51,7 +51,7 @@ def clocks(ahead_s: Mapping[str, float]) -> list[Finding]:
 
 
 def room(topic: str, used: int, most: int, advice: str) -> Finding:
-    """Say how much of a limit is in use; 0 means that there is no limit."""
+    """Report how much of a limit is in use; 0 means that there is no limit."""
     text = f"{used} of {most} in use" if most else f"{used} in use, without a limit"
     if most and used > FULL * most:
         return Finding("warning", topic, text, advice)

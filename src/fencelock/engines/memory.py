@@ -1,10 +1,10 @@
 """Locks between the threads and tasks of one process: the executable specification of an engine.
 
-Everything that is promised about expiry, hand-over, queues and fences is said here in the fewest
-words; the other engines say the same in the language of their store.
+All rules of expiry, hand-over, queues and fences are written here in the fewest lines; the other
+engines follow the same rules in the language of their store.
 
-* A name has units: a mutex has one, a semaphore N, a read/write lock very many. Records say who
-  holds how many of them and until when.
+* A name has units: a mutex has one, a semaphore N, a read/write lock very many. A record says which
+  owner holds how many of them, and until when.
 * Release and expiry hand what is free to the first waiter that answers: a record is written for
   that waiter at once, with a short time to claim it. A newcomer never overtakes, and the first
   waiter keeps all others waiting until it fits: so nobody starves.
@@ -42,18 +42,18 @@ from ..model import (
 from ..world import Signal, World
 from .units import KINDS, Key, Name, Record, Waiter, key_of
 
-LOOK_S = 0.5  # the slow look that makes up for a push that never came
+LOOK_S = 0.5  # between two looks of a waiter, which make up for a push that never came
 
 
 class Memo(NamedTuple):
-    """What is remembered for one name, and until when."""
+    """The items that are remembered for one name, and until when."""
 
     items: dict[str, int]
     until: float
 
 
 class Store:
-    """What the clients of one ``memory://`` address share."""
+    """The state that the clients of one ``memory://`` address share."""
 
     def __init__(self, world: World) -> None:
         self.mutex = world.mutex()
@@ -66,7 +66,7 @@ class Store:
         self.revoked: dict[str, str] = {}
 
     def current(self, key: Key, now: float) -> Name | None:
-        """A name as it is now: expired records are taken away, and what is free is handed on."""
+        """Return a name as it is now: remove expired records, and hand on what is free."""
         name = self.names.get(key)
         if name is not None:
             name.expire(now)
@@ -92,7 +92,7 @@ class Store:
         return record
 
     def leave(self, key: Key, owner: str, now: float) -> bool:
-        """Take an owner out of the queue and out of the records; True when it held."""
+        """Take an owner out of the queue and out of the records; True when it had a record."""
         name = self.names.get(key)
         if name is None:
             return False
@@ -123,10 +123,10 @@ class MemoryEngine(Engine):
         self.store = store or _stores.setdefault(key, Store(world))
 
     async def open(self) -> None:
-        """Nothing to reach."""
+        """Do nothing: there is no server."""
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no connection to close."""
 
     async def acquire(self, request: Request) -> Grant | Busy:
         now, store, share = self.world.now(), self.store, request.share
@@ -139,7 +139,7 @@ class MemoryEngine(Engine):
                 raise limits_differ(request.name, name.limit, share.limit)
             waiter, record = name.queue.get(request.owner), name.records.get(request.owner)
             if waiter is not None and request.queue:
-                waiter.seen_at, waiter.lapsed = now, False  # it looks: then it is not passed over
+                waiter.seen_at, waiter.lapsed = now, False  # it looks, so it is not passed over
             if record is None:
                 if name.free < units_of(share) or name.first(now) not in (None, request.owner):
                     return self._busy(request, name, now)
@@ -159,7 +159,7 @@ class MemoryEngine(Engine):
         queue = list(name.queue)
         position = queue.index(request.owner) if request.owner in name.queue else len(queue)
         first = min(name.records.values(), key=lambda record: record.expires_at, default=None)
-        if first is None:  # it fits, and somebody who waits comes first
+        if first is None:  # there is room, but another waiter is first
             return Busy(LOOK_S, position, request.queue)
         return Busy(min(first.expires_at - now, LOOK_S), position, request.queue, first.meta)
 
@@ -238,7 +238,7 @@ class MemoryEngine(Engine):
             self.store.remembered.pop(name, None)
 
     def _memo(self, name: str, now: float) -> Memo:
-        """What is remembered for a name; what was kept long enough is dropped."""
+        """Return the memo of a name; drop one that was kept long enough."""
         memo = self.store.remembered.get(name)
         if memo is not None and memo.until > now:
             return memo
@@ -283,7 +283,7 @@ class MemoryEngine(Engine):
         return [Finding("warning", "scope", "these locks exist within one process only", advice)]
 
     def _holdings(self, names: Iterable[str], now: float) -> list[Holding]:
-        """Who holds these names, in whichever way; what is expired is handed on."""
+        """Return the holders of these names, of each kind; hand on what has expired."""
         holdings: list[Holding] = []
         for key in [(kind, name) for name in names for kind in KINDS]:
             found = self.store.current(key, now)

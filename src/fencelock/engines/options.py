@@ -3,9 +3,9 @@
 A reader turns what a user wrote into a value, or raises ``Misconfigured`` with the option's name.
 Options that several engines have are read here, and mean the same everywhere:
 
-* ``request_timeout``: how long one request may go unanswered, in seconds.
+* ``request_timeout``: how long one request may remain without a reply, in seconds.
 * ``connect_timeout``: how long a new connection may take, in seconds.
-* ``prefix``: what the names of all keys begin with.
+* ``prefix``: the beginning of the names of all keys.
 * ``pool``: the most connections a client opens for its requests.
 * ``tls``, ``ca``, ``cert``, ``key``: files mean TLS, and ``tls=no`` beside them is an error.
 """
@@ -112,7 +112,7 @@ def file(option: str) -> Callable[[object], str]:
 
 
 def read_prefix(value: object) -> str:
-    """Read what the names of all keys begin with."""
+    """Read the beginning of the names of all keys."""
     if not isinstance(value, str) or not value.isprintable():
         raise Misconfigured(f"prefix must be a printable text, not {value!r:.80}")
     return value
@@ -136,7 +136,7 @@ def common(*names: str) -> dict[str, Reader]:
 
 
 class TlsFiles(NamedTuple):
-    """The files of a TLS connection; None where the system's own, or none, are used."""
+    """The files of a TLS connection; None where the system's own are used, or none."""
 
     ca: str | None
     cert: str | None

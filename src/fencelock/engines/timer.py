@@ -1,7 +1,7 @@
-"""Run what is due in the background: leases that end, renewals, clean-ups.
+"""Run timed work in the background: leases that end, renewals, clean-ups.
 
-One job per client sleeps until the earliest moment that it knows of. It begins with the first thing
-that is expected, so a client that holds nothing has none.
+One job per client sleeps until the earliest moment that it knows of. The first call of ``expect``
+starts it, so a client that holds nothing has none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLOSE_S = 2.0
 
 
 class Timer:
-    """Calls ``run`` when something is due; that does it, and returns when the next thing is."""
+    """Calls ``run`` when work is due; ``run`` does it, and returns when the next work is due."""
 
     def __init__(self, world: World, run: Callable[[], Awaitable[float]], label: str) -> None:
         self._world = world
@@ -29,9 +29,9 @@ class Timer:
         self._closing = False
 
     def expect(self, at: float) -> None:
-        """Have ``run`` called at this moment, or earlier. What is due then is to be known before.
+        """Have ``run`` called at this moment, or earlier. First make the work known to ``run``.
 
-        Most calls come while the job sleeps until something earlier: they cost a comparison.
+        Most calls come while the job sleeps until an earlier moment: they cost a comparison.
         """
         if self._job is None and not self._closing:
             with self._mutex:
@@ -42,22 +42,22 @@ class Timer:
 
     async def _loop(self) -> None:
         while not self._closing:
-            self._next = NEVER  # what is expected while ``run`` looks may escape it: run once more
+            self._next = NEVER  # ``run`` may miss what is added while it runs: run once more
             try:
                 soonest = await self._run()
-            except Exception:  # a timer that died would leave undone all that is due later
+            except Exception:  # if the timer ended here, all later work would be left undone
                 soonest = self._world.now() + RETRY_S
             self._next = soonest
             await self._world.wait(self._wake, None if soonest == NEVER else soonest)
             self._wake.clear()
 
     def close_nowait(self) -> None:
-        """End without waiting."""
+        """End the job, without waiting for it."""
         self._closing = True
         self._wake.set()
 
     async def close(self) -> None:
-        """End, and give what is being done a moment."""
+        """End the job, and wait a moment for work that is under way."""
         self.close_nowait()
         if self._job is not None:
             await self._job.join(self._world.now() + CLOSE_S)

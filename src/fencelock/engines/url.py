@@ -1,4 +1,4 @@
-"""Turning a URL into an Address, and saying plainly what is wrong with one that cannot be read."""
+"""Turn a URL into an Address, and say plainly what is wrong with one that cannot be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN = dict.fromkeys(map(ord, "/-_.~"))  # stands in a path as it is
 
 
 def default_url() -> str:
-    """Return the URL to use where none is given: ``FENCELOCK_URL``, else a file of the user's."""
+    """Return the URL to use where none is given: ``FENCELOCK_URL``, or a file of this user's."""
     if (url := os.environ.get("FENCELOCK_URL")) is not None:
         if not url.strip():
             raise Misconfigured(
@@ -92,7 +92,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 def _refuse_stray_at(rest: str) -> None:
-    """Refuse an @ behind the host part: a password has / or ? in it. Nothing of it is repeated."""
+    """Refuse an @ behind the host part: a password has / or ? in it. The message hides it."""
     netloc = rest.partition("?")[0].partition("/")[0]
     if netloc and "@" not in netloc and ":" in netloc and "@" in rest:
         raise Misconfigured(
@@ -107,7 +107,7 @@ def _host(text: str) -> tuple[str, int | None]:
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise Misconfigured("an IPv6 address in a URL stands in brackets, as in [::1]:6379")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        # It is not repeated: it may be a password whose host was forgotten.
+        # The message does not show it: it may be a password whose host was forgotten.
         raise Misconfigured("a port of the URL is not a number from 1 to 65535: write host:port")
     if not host:
         raise Misconfigured("a host is missing in the URL: write host:port")

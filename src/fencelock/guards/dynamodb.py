@@ -6,13 +6,13 @@
         guard.put({**item, "left": item["left"] - 1}, lease)
 
 It works over boto3's Table, over a low-level client with the name of a table, and, as
-``AsyncDynamoDBGuard``, over those of aioboto3 and aiobotocore. ``fenced_put`` and its like make the
-same requests as plain dictionaries, for whoever sends them. The tests run against moto's server, a
-stand-in: see the page on this guard.
+``AsyncDynamoDBGuard``, over those of aioboto3 and aiobotocore. ``fenced_put`` and the other
+functions make the same requests as plain dictionaries, to be sent by the caller. The tests run
+against moto's server, a stand-in: see the page on this guard.
 
-A reader keeps what the mark was among writers in two more attributes: ``fence_write``, and
-``fence_read``, which says with which mark that goes. DynamoDB has no maximum, so that a reader
-looks first, and writes on the condition that what it saw is still so.
+A reader keeps the mark of the writers in two more attributes: ``fence_write``, and ``fence_read``,
+the mark to which that belongs. DynamoDB has no maximum function, so a reader reads first, and
+writes on condition that the marks have not changed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _SET = re.compile(r"(?<![#:.\w])SET\s", re.IGNORECASE)
 def condition(
     claim: Claim, request: Request | None = None, *, attribute: str = ATTRIBUTE, typed: bool = False
 ) -> dict[str, Any]:
-    """The request with the condition that the claim is not below the mark, and nothing else.
+    """Add to a request the condition that the claim is not below the mark, and nothing else.
 
-    An item carries its own mark, in one attribute. A request is accepted only if that attribute is
-    not there or not higher than the claim, and sets it: DynamoDB does both in one step. What the
-    caller's request already has stays in it: its own condition must hold, too.
+    An item carries its own mark, in one attribute. A request is accepted only if that attribute
+    does not exist or is not higher than the claim, and sets it: DynamoDB does both in one step. The
+    rest of the caller's request is unchanged: its own condition must hold, too.
 
     ``typed`` is for a client that takes ``{"N": "1"}`` for 1, as boto3's low-level client does and
     its Table does not.
@@ -75,14 +75,14 @@ def condition(
             **given.get("ExpressionAttributeValues", {}),
             _VALUE: number(claim.mark, typed),
         },
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",  # to tell the mark to the refused
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",  # to report the mark to the refused
     }
 
 
 def fenced_put(
     request: Request, claim: Claim, *, attribute: str = ATTRIBUTE, typed: bool = False
 ) -> dict[str, Any]:
-    """A put, guarded. The item gets the mark."""
+    """Return the request of a guarded put. The item gets the mark."""
     readers = readers_of(attribute)
     item = {name: value for name, value in request["Item"].items() if name not in readers}
     item[attribute] = number(claim.mark, typed)
@@ -92,7 +92,7 @@ def fenced_put(
 def fenced_update(
     request: Request, claim: Claim, *, attribute: str = ATTRIBUTE, typed: bool = False
 ) -> dict[str, Any]:
-    """An update, guarded. With no expression of its own it only raises the mark."""
+    """Return the request of a guarded update. Without an expression it only raises the mark."""
     expression = str(request.get("UpdateExpression", "")).strip()
     ours = f"SET {_NAME} = {_VALUE}"
     merged, found = _SET.subn(f"{ours}, ", expression, count=1)
@@ -105,11 +105,12 @@ def fenced_update(
 def refusal(
     error: Exception, claim: Claim, *, attribute: str = ATTRIBUTE, request: Request | None = None
 ) -> StaleFence | None:
-    """What an error of a client means for a guarded request.
+    """Return the StaleFence for an error of a guarded request, or None.
 
-    StaleFence when the mark was higher; None for anything else, as when a condition of the caller's
-    own did not hold. For a transaction, the first item that refused counts. Some servers do not
-    tell which item they refused: with the request at hand, a lone condition of ours is enough.
+    StaleFence if the mark was higher; None for anything else, such as a condition of the caller's
+    own that did not hold. In a transaction, the first item that was refused counts. Some servers do
+    not return the item that they refused: then it suffices that ``request`` has no condition but
+    ours.
     """
     response = answer_of(error)
     items: list[Any] = []
@@ -134,7 +135,7 @@ def refusal(
 
 
 def mark_of(item: Mapping[str, Any] | None, attribute: str = ATTRIBUTE) -> int:
-    """The mark in an item of either form; 0 when there is none."""
+    """Return the mark in an item of either form; 0 if there is none."""
     value: Any = (item or {}).get(attribute, 0)
     try:
         return int(cast("dict[str, str]", value)["N"] if isinstance(value, dict) else value)
@@ -146,7 +147,7 @@ def mark_of(item: Mapping[str, Any] | None, attribute: str = ATTRIBUTE) -> int:
 
 
 def marks_of(item: Mapping[str, Any] | None, attribute: str = ATTRIBUTE) -> MarkPair:
-    """Both marks in an item of either form."""
+    """Return both marks in an item of either form."""
     highest = mark_of(item, attribute)
     read, write = readers_of(attribute)
     told = mark_of(item, read) == highest
@@ -154,7 +155,7 @@ def marks_of(item: Mapping[str, Any] | None, attribute: str = ATTRIBUTE) -> Mark
 
 
 def readers_of(attribute: str) -> tuple[str, str]:
-    """The attributes that readers need."""
+    """Return the attributes of readers."""
     return f"{attribute}_read", f"{attribute}_write"
 
 
@@ -169,7 +170,7 @@ ATTEMPTS_MAX = 100  # each that fails is another's success
 
 
 class Call(NamedTuple):
-    """One request: the method that sends it, and whose claim decides about it."""
+    """One request, the client method that sends it, and the claim that it is checked by."""
 
     method: str
     request: dict[str, Any]
@@ -190,7 +191,7 @@ def _client_of(table: Any) -> Any:
 
 
 class _DynamoDBGuardBase:
-    """What both flavors share: the request of an operation, and what a refusal means."""
+    """What both flavors share: the requests of each operation, and the mapping of refusals."""
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class _DynamoDBGuardBase:
         keep_seconds: float = KEEP_S,
         epoch: int = 0,
     ) -> None:
-        claim(1, "any", epoch)  # says so if the epoch is none
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         self.attribute = attribute
         self.epoch = epoch
         self._typed = table_name is not None
@@ -223,7 +224,7 @@ class _DynamoDBGuardBase:
         return dict((yield self._updating(request, wanted))["Attributes"])
 
     def _entering_reader(self, key: Item, wanted: Claim) -> _Steps:
-        """Look, judge, and raise the marks if they are still the same; else look again."""
+        """Read the marks, compare, and raise them if they are unchanged; else repeat."""
         for _ in range(ATTEMPTS_MAX):
             item: dict[str, Any] = dict((yield self._looking(key)).get("Item", {}))
             marks = marks_of(item, self.attribute)
@@ -243,7 +244,7 @@ class _DynamoDBGuardBase:
         )
 
     def _raising_reader(self, key: Item, item: Item, after: MarkPair) -> Call:
-        """Write the marks of a reader, if the item has those that were seen."""
+        """Return the update that writes a reader's marks if the item still has those read."""
         ours = dict(
             zip(("#f", "#r", "#w"), (self.attribute, *readers_of(self.attribute)), strict=True)
         )
@@ -272,7 +273,7 @@ class _DynamoDBGuardBase:
         )
 
     def _living(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The request for an item that lives again, if it had been deleted."""
+        """Extend an update so that it clears the expiry of an item that had been deleted."""
         if self._expires is not None:
             request["ExpressionAttributeNames"]["#fencelock_expires"] = self._expires
             request["ExpressionAttributeValues"][":fencelock_never"] = (
@@ -330,7 +331,7 @@ class _DynamoDBGuardBase:
         return getattr(self._target, call.method), request
 
     def _failed(self, error: Exception, call: Call) -> None:
-        """Raise StaleFence if that is what the error means."""
+        """Raise StaleFence if the error is a refusal."""
         if call.claim is not None:
             stale = refusal(error, call.claim, attribute=self.attribute, request=call.request)
             if stale is not None:
@@ -342,19 +343,19 @@ class _DynamoDBGuardBase:
 
 
 class DynamoDBGuard(_DynamoDBGuardBase):
-    """Reads and writes items for whoever has the highest fence.
+    """Reads and writes items for the holder with the highest fence.
 
-    ``table`` is boto3's Table; or a low-level client, and then with ``table_name``. ``attribute``
-    is where an item keeps its mark. ``expires`` names the table's attribute for DynamoDB's Time To
-    Live: what was deleted then goes away after ``keep_seconds``, with its mark.
+    ``table`` is boto3's Table, or a low-level client together with ``table_name``. ``attribute`` is
+    the item's attribute for its mark. ``expires`` names the table's attribute for DynamoDB's Time
+    To Live: a deleted item is then removed after ``keep_seconds``, with its mark.
     """
 
     def enter(
         self, key: Item, lease: Fenced | int, *, name: str | None = None, reading: bool = False
     ) -> dict[str, Any]:
-        """Raise the mark and read the item, in one step: what every tenure begins with.
+        """Raise the mark and read the item in one step, at the start of a tenure.
 
-        An item that was not there has only its key and the mark afterward. ``reading`` says of a
+        An item that did not exist has only its key and the mark afterward. ``reading`` says of a
         bare fence that it is a read lock's; a lease says so itself.
         """
         return run(self._entering(key, self._claim(lease, name, reading)), self._do)
@@ -370,30 +371,30 @@ class DynamoDBGuard(_DynamoDBGuardBase):
         return self._do(self._updating({**more, "Key": dict(key)}, self._claim(lease, name)))
 
     def delete(self, key: Item, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Remove all of an item but its key and the mark, or raise StaleFence."""
+        """Delete all of an item but its key and the mark, or raise StaleFence."""
         self._do(self._deleting(key, self._claim(lease, name)))
 
     def transact(
         self, actions: Sequence[Item], lease: Fenced | int, *, name: str | None = None
     ) -> None:
-        """Do all of these, as for ``transact_write_items``, or raise StaleFence and do none.
+        """Do all actions, as for ``transact_write_items``, or raise StaleFence and do none.
 
-        Each item that is named has its own mark, and each must let the claim pass.
+        Each item has a mark of its own, and the claim must pass all of them.
         """
         self._do(self._transacting(actions, self._claim(lease, name)))
 
     def mark(self, key: Item, *, reading: bool = False) -> int:
-        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of an item, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         item = (self._do(self._looking(key))).get("Item")
         return marks_of(item, self.attribute).of(reading)
 
     def reset(self, key: Item, to: int = 0) -> None:
-        """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of an item, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         self._do(self._resetting(key, to))
@@ -409,17 +410,17 @@ class DynamoDBGuard(_DynamoDBGuardBase):
 
 
 class AsyncDynamoDBGuard(_DynamoDBGuardBase):
-    """The same for asyncio: every method is awaited. Over a client of aiobotocore, by its name.
+    """The same for asyncio: every method is awaited.
 
-    ``table`` is such a client, with ``table_name``; or the Table of aioboto3.
+    ``table`` is aioboto3's Table, or a client of aiobotocore together with ``table_name``.
     """
 
     async def enter(
         self, key: Item, lease: Fenced | int, *, name: str | None = None, reading: bool = False
     ) -> dict[str, Any]:
-        """Raise the mark and read the item, in one step: what every tenure begins with.
+        """Raise the mark and read the item in one step, at the start of a tenure.
 
-        An item that was not there has only its key and the mark afterward. ``reading`` says of a
+        An item that did not exist has only its key and the mark afterward. ``reading`` says of a
         bare fence that it is a read lock's; a lease says so itself.
         """
         return await run_async(self._entering(key, self._claim(lease, name, reading)), self._do)
@@ -437,30 +438,30 @@ class AsyncDynamoDBGuard(_DynamoDBGuardBase):
         return await self._do(self._updating({**more, "Key": dict(key)}, self._claim(lease, name)))
 
     async def delete(self, key: Item, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Remove all of an item but its key and the mark, or raise StaleFence."""
+        """Delete all of an item but its key and the mark, or raise StaleFence."""
         await self._do(self._deleting(key, self._claim(lease, name)))
 
     async def transact(
         self, actions: Sequence[Item], lease: Fenced | int, *, name: str | None = None
     ) -> None:
-        """Do all of these, as for ``transact_write_items``, or raise StaleFence and do none.
+        """Do all actions, as for ``transact_write_items``, or raise StaleFence and do none.
 
-        Each item that is named has its own mark, and each must let the claim pass.
+        Each item has a mark of its own, and the claim must pass all of them.
         """
         await self._do(self._transacting(actions, self._claim(lease, name)))
 
     async def mark(self, key: Item, *, reading: bool = False) -> int:
-        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of an item, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         item = (await self._do(self._looking(key))).get("Item")
         return marks_of(item, self.attribute).of(reading)
 
     async def reset(self, key: Item, to: int = 0) -> None:
-        """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of an item, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         await self._do(self._resetting(key, to))

@@ -1,7 +1,6 @@
-"""Run a guard that is written as a generator: it yields what to send, and is given the reply.
+"""Run a guard that is written as a generator: it yields requests, and is sent the replies.
 
-So an operation of several requests is written once, and runs over a blocking client and over one
-of asyncio alike.
+So an operation of several requests is written once, for blocking clients and for asyncio.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 
 def run(steps: Generator[S, R, T], send: Callable[[S], R]) -> T:
-    """Send what the steps yield until they return; what sending raises is raised at their yield."""
+    """Send what the steps yield until they return; errors of ``send`` are thrown into them."""
     try:
         step = next(steps)
         while True:

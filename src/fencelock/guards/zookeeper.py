@@ -7,12 +7,12 @@
 
 The mark of a name is the data of a node of its own. Every guarded operation writes that node, on
 the condition that it still has the version that was read, in one transaction with the caller's
-operations. So whatever comes between the reading and the transaction undoes the latter, and it is
-tried again: nobody is judged by an old mark, and nobody reads what an older holder then changes.
+operations. So any change between the read and the transaction makes the transaction fail, and it is
+retried: no fence is compared with an old mark, and no older holder changes what was read.
 
-A leading 0 says that the highest was a reader. The mark of the writers is then in a second node,
-which only readers write, in one transaction with the first: a program that knows no readers needs
-it not, and writes the first without the 0.
+A leading 0 says that the highest mark is a reader's. The mark of the writers is then in a second
+node, which only readers write, in one transaction with the first: a program that knows no readers
+does not need it, and writes the first without the 0.
 
 kazoo is for threads. In asyncio, call the guard through ``asyncio.to_thread``.
 """
@@ -33,7 +33,7 @@ __all__ = ["ROOT", "ZooKeeperGuard"]
 ROOT = "/fencelock/marks"
 ATTEMPTS_MAX = 200  # each that fails is another's success
 
-# kazoo's errors are known by their names, so that this module does not load it.
+# kazoo's errors are recognized by their names, so that this module does not import it.
 _NO_ANSWER = {
     "ConnectionClosedError",
     "ConnectionLoss",
@@ -42,11 +42,11 @@ _NO_ANSWER = {
     "SessionExpiredError",
     "TimeoutError",
 }
-_FOLLOWS = {"RolledBackError", "RuntimeInconsistency"}  # from another operation's failure
+_FOLLOWS = {"RolledBackError", "RuntimeInconsistency"}  # caused by another operation's failure
 
 
 class _Seen(NamedTuple):
-    """A mark as it was read. No version: its node is not there."""
+    """A mark, as read; without a version if its node does not exist."""
 
     mark: int = 0
     version: int | None = None
@@ -54,16 +54,16 @@ class _Seen(NamedTuple):
 
 
 class ZooKeeperGuard:
-    """Reads and writes nodes for whoever has the highest fence.
+    """Reads and writes nodes for the holder with the highest fence.
 
-    ``client`` is a started KazooClient, which stays the caller's. ``root`` is where the marks are
-    kept; ``request_timeout`` is how many seconds an answer may take.
+    ``client`` is a started KazooClient, which the caller owns. ``root`` is the parent node of the
+    marks; ``request_timeout`` is how many seconds a reply may take.
     """
 
     def __init__(
         self, client: Any, root: str = ROOT, *, epoch: int = 0, request_timeout: float = 10.0
     ) -> None:
-        claim(1, "any", epoch)  # says so if the epoch is none
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         if not hasattr(client, "transaction"):
             raise UsageError(f"this guard takes a started KazooClient, not {client!r:.200}")
         if not root.startswith("/") or root == "/":
@@ -77,10 +77,10 @@ class ZooKeeperGuard:
     def enter(
         self, lease: Fenced | int, *paths: str, name: str | None = None, reading: bool = False
     ) -> dict[str, bytes | None]:
-        """Raise the mark and read nodes, in one step: what every tenure begins with.
+        """Raise the mark and read nodes in one step, at the start of a tenure.
 
-        The data of each path; None where there is no node. ``reading`` says of a bare fence that it
-        is a read lock's; a lease says so itself.
+        Return the data of each path; None if there is no node. ``reading`` says of a bare fence
+        that it is a read lock's; a lease says so itself.
         """
         found: dict[str, bytes | None] = {}
 
@@ -91,17 +91,17 @@ class ZooKeeperGuard:
         return found
 
     def set(self, path: str, data: bytes, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Write a node that is there, or raise StaleFence."""
+        """Write an existing node, or raise StaleFence."""
         self.commit(lambda transaction: transaction.set_data(path, data), lease, name=name)
 
     def create(
         self, path: str, data: bytes, lease: Fenced | int, *, name: str | None = None
     ) -> None:
-        """Make a node, or raise StaleFence."""
+        """Create a node, or raise StaleFence."""
         self.commit(lambda transaction: transaction.create(path, data), lease, name=name)
 
     def delete(self, path: str, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Remove a node, or raise StaleFence. The mark stays."""
+        """Delete a node, or raise StaleFence. The mark stays."""
         self.commit(lambda transaction: transaction.delete(path), lease, name=name)
 
     def commit(
@@ -112,12 +112,12 @@ class ZooKeeperGuard:
         name: str | None = None,
         reading: bool = False,
     ) -> Sequence[Any]:
-        """Do what ``fill`` adds to a transaction of kazoo, or raise StaleFence; the results.
+        """Commit what ``fill`` adds to a kazoo transaction, and return its results; or StaleFence.
 
-        ``fill`` may be called again, with a new transaction, and reads what it needs each time.
+        ``fill`` may be called again, with a new transaction, and must read what it needs each time.
         If ZooKeeper refuses one of its operations, kazoo's own error for that is raised, and
-        nothing was done. OutcomeUnknown: it may have been done. For a reader it must add nothing
-        but checks of versions.
+        nothing was done. OutcomeUnknown: it may have been done. For a reader it must add only
+        version checks.
         """
         wanted = claim(lease, name, self.epoch, reading, "zookeeper")
         for _ in range(ATTEMPTS_MAX):
@@ -139,18 +139,18 @@ class ZooKeeperGuard:
         )
 
     def mark(self, name: str, *, reading: bool = False) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         self._ask(lambda: self._client.sync_async(self.root), changes=False)
         seen = self._look(self._path(name))
         return self._pair(name, seen)[0].of(reading) if reading else seen.mark
 
     def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of a name, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         path = self._path(name)
@@ -163,10 +163,10 @@ class ZooKeeperGuard:
             self._ask(lambda: self._client.create_async(path, data, makepath=True), changes=True)
 
     def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many.
+        """Remove the marks that were not raised for so many seconds; return how many.
 
-        A holder that was frozen for longer than that is then accepted again. Nodes have the time
-        of ZooKeeper's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        A holder that was frozen for longer than that is then accepted again. The times of nodes are
+        of ZooKeeper's clock, and are compared with ours. Call it rarely, with days, not minutes.
         """
         before_ms = (time.time() - check_age(older_than_seconds)) * 1000
         count = 0
@@ -174,11 +174,11 @@ class ZooKeeperGuard:
             found = self._read(f"{self.root}/{child}")
             if found is not None and found[1].mtime < before_ms:
                 count += self._remove(f"{self.root}/{child}", found[1].version)
-                self._remove(f"{self._written_root}/{child}", -1)  # of no use without the other
+                self._remove(f"{self._written_root}/{child}", -1)  # useless without the other
         return count
 
     def _begin(self, wanted: Claim) -> Any:
-        """A transaction that raises the mark, if it is what it was when it was read now."""
+        """Begin a transaction that raises the mark, on condition that it is the one read here."""
         path = self._path(wanted.name)
         seen = self._look(path)
         if seen.mark > wanted.mark:
@@ -188,14 +188,14 @@ class ZooKeeperGuard:
         return transaction
 
     def _begin_reading(self, wanted: Claim) -> Any:
-        """The same for a reader, which keeps the mark of the writers in the second node."""
+        """Begin the same for a reader, which keeps the mark of the writers in the second node."""
         path, second = self._path(wanted.name), self._path(wanted.name, self._written_root)
         seen = self._look(path)
         marks, version = self._pair(wanted.name, seen)
         after = marks.admit(wanted)
         transaction = self._client.transaction()
         if after == marks and seen.version is not None:
-            transaction.check(path, seen.version)  # readers need not stand in each other's way
+            transaction.check(path, seen.version)  # so that readers do not conflict
             return transaction
         zero = b"0" * (after.highest > after.written)
         self._write(transaction, path, zero + _written(after.highest), seen.version)
@@ -203,7 +203,7 @@ class ZooKeeperGuard:
         return transaction
 
     def _write(self, transaction: Any, path: str, data: bytes, version: int | None) -> None:
-        """Add the writing of a node that has this version, or is not there."""
+        """Add a write of a node that has this version, or a create if there is none."""
         if version is not None:
             transaction.set_data(path, data, version)
             return
@@ -212,7 +212,7 @@ class ZooKeeperGuard:
         transaction.create(path, data)
 
     def _pair(self, name: str, seen: _Seen) -> tuple[MarkPair, int | None]:
-        """Both marks, and the version of the second node. Who removed that has made us strict."""
+        """Return both marks and the second node's version; without that, both are the highest."""
         found = self._look(self._path(name, self._written_root))
         known = seen.of_reader and found.version is not None
         return MarkPair(seen.mark, found.mark if known else seen.mark), found.version
@@ -247,7 +247,7 @@ class ZooKeeperGuard:
         return self._if_there(self._client.get_children_async, self.root) or ()
 
     def _remove(self, path: str, version: int) -> bool:
-        """Whether the node was there with that version."""
+        """Delete a node; return whether it existed, in that version."""
         try:
             self._ask(lambda: self._client.delete_async(path, version), changes=True)
         except Exception as error:
@@ -257,7 +257,7 @@ class ZooKeeperGuard:
         return True
 
     def _if_there(self, call: Callable[[str], Any], path: str, *, changes: bool = False) -> Any:
-        """The answer, or None when there is no such node."""
+        """Return the reply, or None if there is no such node."""
         try:
             return self._ask(lambda: call(path), changes=changes)
         except Exception as error:
@@ -266,7 +266,7 @@ class ZooKeeperGuard:
             raise
 
     def _ask(self, send: Callable[[], Any], *, changes: bool) -> Any:
-        """Send, and wait for the answer; put into our words why there is none."""
+        """Send a request and return its reply; map the errors without a reply to ours."""
         if not self._client.connected:
             raise Unavailable("kazoo is not connected to ZooKeeper, so nothing was done")
         try:
@@ -285,7 +285,7 @@ class ZooKeeperGuard:
 
 
 def _raise_what_failed(mine: Sequence[object], theirs: Sequence[object]) -> None:
-    """Raise what is wrong with the caller's own operations; return when the mark was changed."""
+    """Raise the error of the caller's own operations; return if only the mark had changed."""
     for error in theirs:
         if isinstance(error, Exception) and _name(error) not in _FOLLOWS:
             raise error

@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry: how long locks were waited for and held, and who was in the way.
+"""Spans for OpenTelemetry: how long locks were waited for and held, and which hold was in the way.
 
     from fencelock.integrations.opentelemetry import trace
 
@@ -55,7 +55,7 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 def trace(tracer_provider: TracerProvider | None = None) -> Callable[[], None]:
-    """Make spans from now on; call the result to end that. One at a time can do it."""
+    """Make spans from now on; call the result to stop. There can be one tracer at a time."""
     if observe.context is not None:
         raise Misconfigured("spans are made already: end that first")
     spans = _Spans(get_tracer("fencelock", tracer_provider=tracer_provider))
@@ -80,7 +80,7 @@ class _Spans:
         self._holds: dict[tuple[object, ...], Span] = {}
 
     def begin(self, group: str) -> Mapping[str, str]:
-        """Begin the span of an acquire; return the words by which others find it."""
+        """Begin the span of an acquire; return the meta by which other spans link to it."""
         span = self._tracer.start_span(f"acquire {self._bounded(group)}", kind=SpanKind.CLIENT)
         self._attempt.set(span)
         words: dict[str, str] = {}
@@ -88,7 +88,7 @@ class _Spans:
         return {TRACEPARENT: words[TRACEPARENT]} if TRACEPARENT in words else {}
 
     def see(self, event: Event) -> None:
-        """Go on with the spans that an event is about."""
+        """Begin and end the spans that an event is about."""
         if event.kind == "acquired":
             parent = self._end_attempt(event, "granted")
             self._hold(event, parent)
@@ -102,7 +102,7 @@ class _Spans:
     def _end_attempt(self, event: Event, outcome: str) -> Span:
         span = self._attempt.get()
         self._attempt.set(None)
-        if span is None:  # of several locks together, or of a client that was never opened
+        if span is None:  # an acquire of several locks, or of a client that was never opened
             began = time.time_ns() - int((event.seconds or 0.0) * 1e9)
             name = f"acquire {self._bounded(event.group)}"
             span = self._tracer.start_span(name, kind=SpanKind.CLIENT, start_time=began)
@@ -161,7 +161,7 @@ def _key(event: Event) -> tuple[object, ...]:
 
 
 def _context_of(blocker: str) -> SpanContext | None:
-    """The span that a holder has named in its meta; another program may have written anything."""
+    """Return the span in a holder's meta, or None: another program may have written anything."""
     try:
         words: object = json.loads(blocker) if blocker else None
     except ValueError:

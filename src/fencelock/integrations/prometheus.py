@@ -34,24 +34,24 @@ __all__ = ["FencelockCollector", "register"]
 
 
 class FencelockCollector(Collector):
-    """Gives what a registry of ours has counted to one of ``prometheus_client``."""
+    """A collector that exports what a registry of ours has counted to ``prometheus_client``."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
 
     def collect(self) -> Iterable[Shown]:
-        """All metrics, as they are now."""
+        """Return all metrics with their present values."""
         return [_shown(family) for family in self.registry.collect()]
 
     def describe(self) -> Iterable[Shown]:
-        """All metrics without samples: what another collector may not be called."""
+        """Return all metrics without samples: other collectors may not use their names."""
         return [_shown(family._replace(samples=())) for family in self.registry.collect()]
 
 
 def register(into: CollectorRegistry | None = None) -> FencelockCollector:
-    """Count from now on, and have a registry of ``prometheus_client`` show it, by default its own.
+    """Count from now on, and export that to a registry of ``prometheus_client``, or to its default.
 
-    To end that, call ``unregister(collector)`` there and ``collector.registry.stop()``.
+    To stop, call ``unregister(collector)`` there and ``collector.registry.stop()``.
     """
     collector = FencelockCollector(Registry())
     (REGISTRY if into is None else into).register(collector)

@@ -1,4 +1,4 @@
-"""The judge: what happened, as a history, held to what was promised.
+"""The judge: it checks the history of a run against what was promised.
 
     history = History.load("run.jsonl")
     verdict(history, Promises(ttl=3.0, slack=0.05)).violations

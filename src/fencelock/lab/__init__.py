@@ -36,13 +36,13 @@ _HERE = Path(__file__).parent / "scenarios"
 
 
 def scenarios() -> list[str]:
-    """The names of the scenarios that come with the package, in their order."""
+    """Return the names of the scenarios that come with the package, in their order."""
     found = {path.stem: _read(path) for path in _HERE.glob("*.json")}
     return sorted(found, key=lambda name: (found[name].get("number", 0), name))
 
 
 def scenario(name: str) -> dict[str, Any]:
-    """A scenario with all its switches."""
+    """Return a scenario with all its switches."""
     path = _HERE / f"{name}.json"
     if name not in {one.stem for one in _HERE.glob("*.json")}:
         raise UsageError(f"there is no scenario {name!r}; there are {', '.join(scenarios())}")
@@ -52,7 +52,7 @@ def scenario(name: str) -> dict[str, Any]:
 
 
 def load(name: str, /, **switches: str) -> dict[str, Any]:
-    """The document of a scenario with its switches set, the others at their first choice."""
+    """Return the document of a scenario with these switches set, the others at their first one."""
     return chosen(scenario(name), **switches)
 
 
@@ -61,14 +61,14 @@ def export(
 ) -> None:
     """Write a page of one file that shows the document in every combination of its switches.
 
-    It needs neither a server nor a network, and has at most 400 kB; UsageError says if it cannot be
-    made or written. ``name`` is how ``fencelock lab`` is to be called for more; the switches say
-    what the page shows first.
+    It needs neither a server nor a network, and has at most 400 kB; UsageError is raised if it
+    cannot be made or written. ``name`` is the argument of ``fencelock lab`` that the page suggests;
+    the switches select what the page shows first.
     """
     from .recorded import recorded_page
 
     known = next((one for one in scenarios() if scenario(one) == document), "")
-    chosen(document, **switches)  # or say what is wrong with them
+    chosen(document, **switches)  # raises UsageError if the switches are wrong
     page = recorded_page(document, name=known or name or "DOC", own=not known, choices=switches)
     try:
         Path(path).write_text(page, encoding="utf-8")

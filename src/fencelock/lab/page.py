@@ -1,9 +1,9 @@
-"""The page of the lab: a small server on loopback that plays documents for it.
+"""The page of the lab, and a small server on loopback that plays documents for it.
 
 It serves the files of the page, the scenarios (``GET /scenarios``), plays (``POST /play``), and the
 page as one file that holds them (``POST /export``).
-Other pages in the same browser cannot use it: whoever calls must name this server as its ``Host``
-and come from its ``Origin``, and only JSON is read.
+Other pages in the same browser cannot use it: a request must name this server as its ``Host`` and,
+if it has an ``Origin``, come from this server; and only JSON is read.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class PageServer(ThreadingHTTPServer):
         self.playing = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a browser that went away."""
+        """Report nothing: the browser went away."""
 
 
 def listed(scenarios: Mapping[str, Mapping[str, Any]], first: str) -> dict[str, Any]:
-    """What a page asks for at first: the scenarios, by their names, and what can go wrong."""
+    """Return what a page requests first: the scenarios by name, the version, and the faults."""
     known = builtin()
     found = [
         {"name": name, "own": name not in known, "document": one} for name, one in scenarios.items()
@@ -56,7 +56,7 @@ def listed(scenarios: Mapping[str, Mapping[str, Any]], first: str) -> dict[str, 
 
 
 class _Refused(Exception):
-    """A call that is not answered as it wants."""
+    """A request that is refused, with the status of the response."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         def post() -> None:
-            body = self._body()  # also of a call that is refused, or its answer might be lost
+            body = self._body()  # read even if the call is refused, or its answer might be lost
             self._check_caller()
             self._post(body)
 

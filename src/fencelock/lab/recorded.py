@@ -1,7 +1,7 @@
 """The page as one file, with every play that its switches allow: for readers without the lab.
 
-What is recorded is what the live page is answered: a document in each combination of its switches,
-as it is and with its edits, and the variants that each can be compared with.
+It records the answers that the live page would get: a document in each combination of its
+switches, with and without its edits, and the variants that each can be compared with.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def recorded_page(
     choices: Mapping[str, str] | None = None,
     edits: Mapping[str, Any] | None = None,
 ) -> str:
-    """One file of HTML that shows the document, with these choices and edits at first.
+    """Return one HTML file that shows the document, with these choices and edits first.
 
-    If it would be too large, the variants are left out; if it still is, it is refused.
+    If it is too large, the variants are left out; if it still is, UsageError is raised.
     """
     switches: Mapping[str, Any] = document.get("switches") or {}
     count = prod(len(one) for one in switches.values())
@@ -41,7 +41,7 @@ def recorded_page(
             "most; set some of the switches first"
         )
     first = {"choices": dict(choices or {}), "edits": dict(edits or {})}
-    file = name.replace("\\", "/").rpartition("/")[2]  # its folders are nobody's business
+    file = name.replace("\\", "/").rpartition("/")[2]  # its folders are private
     facts: dict[str, Any] = {"name": file, "own": own, "document": document, **first}
     facts |= {"version": __version__, "faults": palette()}
     page = ""
@@ -57,13 +57,13 @@ def recorded_page(
 
 
 def exported(call: object) -> str:
-    """The file that a page calls for: with its name, its document, its switches and its edits."""
+    """Return the file for the call of a page: with its name, document, switches and edits."""
     fields = object_of(call, "", "name", "own", "document", "switches", "edits")
     name, own = fields.get("name"), fields.get("own", False)
     if not isinstance(name, str) or not isinstance(own, bool):
         raise UsageError("name: a text is wanted, and own is true or false")
     universe = {key: one for key, one in fields.items() if key not in ("name", "own")}
-    played(universe)  # or say now what is wrong with it
+    played(universe)  # raises UsageError now if something is wrong with it
     return recorded_page(
         fields["document"],
         name=name,
@@ -76,7 +76,7 @@ def exported(call: object) -> str:
 def plays_of(
     document: Mapping[str, Any], edits: Mapping[str, Any], *, with_variants: bool
 ) -> Iterator[dict[str, Any]]:
-    """The traces of a document in every combination of its switches, as it is and with edits."""
+    """Play a document in every combination of its switches, without edits and with them."""
     for choices in combinations(document):
         changes: list[Mapping[str, Any]] = [{}, edits] if edits else [{}]
         for changed in changes:
@@ -91,6 +91,6 @@ def plays_of(
                 try:
                     other = played({**call, "variant": one["variant"]})
                 except FencelockError:
-                    continue  # more happens in it than may
+                    continue  # it takes too many steps, say
                 kept.append(one)
                 yield {**universe, "variant": one["variant"], "trace": other}

@@ -1,4 +1,4 @@
-"""Derive from a play what lasts: who waits, holds, believes wrongly, is frozen, cut off or down."""
+"""The spans of a play: when each lane waits, holds, believes wrongly, is frozen, cut or down."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def spans_of(
     keeping: Sequence[str],
     marked: Sequence[tuple[str, str, float, float]],
 ) -> list[dict[str, Any]]:
-    """All spans, in the order of their beginnings; with the servers that keep the lock."""
+    """Return all spans, in the order of their beginnings; ``keeping`` names the servers that keep
+    the lock."""
     until, keepers = document.until, _Keepers(keeping, states)
     found = [_span(lane, kind, begin, end) for lane, kind, begin, end in marked]
     for one in history.operations("acquire"):
@@ -43,7 +44,7 @@ def _span(lane: str, kind: str, begin: float, end: float, fence: int = 0) -> dic
 
 
 class _Keepers:
-    """When a majority of the servers keeps the lock for whom."""
+    """The client for which a majority of the servers keeps the lock, at every moment."""
 
     def __init__(self, servers: Sequence[str], states: Mapping[str, Sequence[Sequence[Any]]]):
         self._states = [states[name] for name in servers]
@@ -54,7 +55,7 @@ class _Keepers:
         )
 
     def gone(self, client: str, since: float) -> float:
-        """When, from a moment on, no majority keeps the lock for a client."""
+        """Return when, from a moment on, no majority keeps the lock for a client any more."""
         for moment in [since, *self._moments[bisect_right(self._moments, since) :]]:
             keeps = sum(self._keeps(client, moment, number) for number in range(len(self._states)))
             if keeps <= len(self._states) // 2:

@@ -1,4 +1,4 @@
-"""The switches of a document: what they choose between, and the document with its choices made."""
+"""The switches of a document: their combinations, and the document with choices applied."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .value import Value
 
 
 def combinations(raw: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Every combination of the switches of a document, the defaults first."""
+    """Iterate over every combination of the switches of a document, the defaults first."""
     switches = Value(raw, "").get("switches").entries()
     choices = {name: list(value.entries()) for name, value in switches.items()}
     for picked in product(*choices.values()):
@@ -19,9 +19,9 @@ def combinations(raw: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def chosen(raw: Mapping[str, Any], /, **switches: str) -> dict[str, Any]:
-    """The document with its switches set, the others at their first choice.
+    """Return the document with these switches set, the others at their first choice.
 
-    A choice is a patch: what it names replaces what the document has, and null takes it away.
+    A choice is a patch: its fields replace those of the document, and null removes one.
     """
     value = Value(raw, "")
     known = value.get("switches").entries()

@@ -1,4 +1,4 @@
-"""What a torture shows: its history as parts, with when, how and by which versions it was run."""
+"""The report of a torture for its page: its history as parts, and when and how it was run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOST = "no acknowledged update is lost"
 
 
 def parts_of(runs: Sequence[Run], date: str) -> list[Part]:
-    """The parts of one torture, or of two beside each other, each a trace."""
+    """Return the parts of one torture, or of two to compare, each a trace."""
     found: list[Part] = []
     again = command(runs[-1])
     for run in runs:
@@ -31,7 +31,7 @@ def parts_of(runs: Sequence[Run], date: str) -> list[Part]:
 
 
 def report_of(run: Run, date: str, again: str) -> Report:
-    """A torture as a history, and what is to be read beside it."""
+    """Return a torture as a history with the texts beside it."""
     settings = run.settings
     names = {event.name.partition("#")[0] for event in run.history if PREFIX in event.name}
     return Report(
@@ -54,7 +54,7 @@ def report_of(run: Run, date: str, again: str) -> Report:
 
 
 def command(run: Run) -> str:
-    """The command line that runs it again, without the password of its URL."""
+    """Return the command line that runs it again, without the password of its URL."""
     settings = run.settings
     words = ["fencelock", "torture", run.url, "--seconds", f"{settings.seconds:g}"]
     words += ["--faults", ",".join(settings.faults), "--clients", str(settings.clients)]
@@ -72,13 +72,13 @@ def _versions(library: str) -> str:
         try:
             known.insert(1, f"{library} {version(name_on_index(library))}")
         except PackageNotFoundError:
-            pass  # it is there, and was not installed as a package
+            pass  # it can be imported, but was not installed as a package
     return ", ".join([*known, platform.system()])
 
 
 def _rulings(run: Run) -> list[Ruling]:
-    """The verdict as the report tells it: of another library no promise is known, and what it lost
-    without a guard counts; nobody can say what a silent engine keeps; a death counts."""
+    """Return the verdict as the report shows it: no promise of another library is known, and its
+    lost updates without a guard count; what a silent engine keeps is undecided; a death counts."""
     found: list[Ruling] = []
     for ruling in run.verdict.rulings:
         if run.traits is None and ruling.checker == "no_lost_update":
@@ -116,5 +116,5 @@ def _deaths(run: Run) -> Ruling:
 
 
 def _said(run: Run) -> str:
-    """Of another library no promise is known that it could have broken."""
+    """Return the outcome of a violation: of another library no promise is known to be broken."""
     return "broken" if run.traits is not None else "did not hold"

@@ -1,9 +1,9 @@
-"""A universe: a document, how its switches stand, what was changed in it, and what is varied.
+"""A universe: a document, the choices of its switches, edits of it, and a variant.
 
 A call is ``{"document": ..., "switches": {...}, "edits": {"faults": [...], "scripts": {"A":
 [...]}}, "variant": {...}}``, and all but the document may be left out. Switches are set first. An
-edit replaces all faults, or the whole script of an actor. What a document says and expects is about
-the play without edits: it is left out then.
+edit replaces all faults, or the whole script of an actor. The steps and expectations of a document
+are about the play without edits: with edits they are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIELDS = ("document", "switches", "edits", "variant")
 
 
 def played(call: object) -> dict[str, Any]:
-    """Play what is called for: the data of the trace, what was played, and its variants."""
+    """Play the universe of a call: return the trace's data, the played document, its variants."""
     fields = object_of(call, "", *FIELDS)
     raw = object_of(fields.get("document"), "document")
     switches = _texts(fields.get("switches", {}), "switches")
@@ -55,7 +55,7 @@ def _edited(document: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
 
 
 def object_of(raw: object, where: str, *known: str) -> dict[str, Any]:
-    """Check that it is an object, with no other names than those that are known, if any are."""
+    """Check that a value is an object and, if names are given, that it has no others."""
     if not isinstance(raw, dict):
         place = f"{where}: " if where else "a call: "
         raise UsageError(f"{place}an object with names and values is wanted")

@@ -1,4 +1,4 @@
-"""One value of a document, read as what it has to be, or refused with its place."""
+"""One value of a document, read as the type that it must have, or refused with its position."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
 
 
 def is_object(raw: object) -> TypeGuard[dict[str, Any]]:
-    """Whether it is an object of JSON."""
+    """Return whether a value is a JSON object."""
     return isinstance(raw, dict) and all(isinstance(name, str) for name in cast("Any", raw))
 
 
 def is_list(raw: object) -> TypeGuard[list[Any]]:
-    """Whether it is a list of whatever."""
+    """Return whether a value is a list, of anything."""
     return isinstance(raw, list)
 
 
 class Value:
-    """A value of a document, and where it stands."""
+    """A value of a document, and its position."""
 
     def __init__(self, raw: object, where: str) -> None:
         self.raw = raw

@@ -1,7 +1,7 @@
-"""The same document with other clients, or over another engine, to be compared with it.
+"""Variants of a document, to compare it with: other clients, or another engine.
 
-A variant is ``{}``, ``{"clients": "textbook"}`` or ``{"engine": "zookeeper"}``. What a document
-says and expects is about the document itself: a variant has neither.
+A variant is ``{}``, ``{"clients": "textbook"}`` or ``{"engine": "zookeeper"}``. The steps and
+expectations of a document are about the document itself: a variant has neither.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CLIENTS = ("fencelock", "textbook")
 
 
 def varied(document: Mapping[str, Any], variant: Mapping[str, str]) -> dict[str, Any]:
-    """The document as the variant wants it; its switches must have been set."""
+    """Return the document changed by a variant; its switches must have been set."""
     kept = {name: one for name, one in document.items() if name not in ("steps", "expect")}
     for name, wanted in variant.items():
         if name == "clients" and wanted in CLIENTS:
@@ -29,7 +29,7 @@ def varied(document: Mapping[str, Any], variant: Mapping[str, str]) -> dict[str,
 
 
 def variants(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a document can be compared with: each variant, and its name in words."""
+    """Return the variants that a document can be compared with, each with its name as text."""
     return [{"variant": variant, "words": words} for variant, words in _possible(document)]
 
 
@@ -41,7 +41,7 @@ def _possible(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, str], str
             other = varied(document, {name: one})
             read(other)
         except UsageError:
-            continue  # it cannot be played so: a recipe for another engine, say
+            continue  # this variant cannot be played: a recipe for another engine, say
         if other == as_it_is:
             continue
         missing = len(_faults(as_it_is)) - len(_faults(other))
@@ -50,7 +50,7 @@ def _possible(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, str], str
 
 
 def _with_clients(document: dict[str, Any], client: str) -> dict[str, Any]:
-    """All that are clients of a server become such clients; without fences there is no guard."""
+    """Replace all clients of a server by such clients; without fences there is no guard."""
     actors = {
         name: {field: one for field, one in actor.items() if field != "recipe"} | {"client": client}
         if actor.get("client", CLIENTS[0]) in CLIENTS and actor.get("client") != client
@@ -67,9 +67,9 @@ def _with_clients(document: dict[str, Any], client: str) -> dict[str, Any]:
 
 
 def _over_engine(document: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Another engine; what befell a server befalls the one in its place, if there is one.
+    """Replace the engine; a fault of a server becomes one of the server at the same index, if any.
 
-    A session of ZooKeeper lasts as long as the longest ttl, so that a lock is free as soon.
+    A ZooKeeper session's timeout is the longest ttl, so that a lock is free as soon.
     """
     before = read(document)
     if before.engine == kind:
@@ -87,7 +87,7 @@ def _over_engine(document: dict[str, Any], kind: str) -> dict[str, Any]:
 def _moved(
     fault: Mapping[str, Any], before: Sequence[str], after: Sequence[str]
 ) -> dict[str, Any] | None:
-    """A fault with the names of other servers; None if it concerns none of them."""
+    """Return a fault with the names of other servers; None if it concerns none of them."""
     moved = dict(fault)
     for field in ("whom", "from", "to"):
         if field not in fault:

@@ -1,16 +1,16 @@
 """Let a number of parties wait for each other, again and again.
 
 Each party holds a slot of a semaphore with as many slots as there are parties, so that the fences
-of those who wait say in which order they came. Whoever sees that all slots are held by parties that
-wait writes down the highest fence of them, ``through``: every party up to that fence passes, and
-gives its slot back. Those who come for the next time get a slot, and a higher fence, when one is
+of the waiting parties say in which order they came. A party that sees all slots held by waiting
+parties writes the highest fence of them, ``through``: every party up to that fence passes, and
+releases its slot. Parties that come for the next time get a slot, and a higher fence, when one is
 free.
 
 * Fences above ``through`` belong to parties that wait: nobody passes before it is written. It is
-  read *after* the holders were, and only grows: so it was no higher when they were seen, and none
+  read *after* the holders were, and only grows: so it was no higher when they were read, and none
   of those above it had passed by then. If they are as many as there are slots, all have come.
-* Two parties may both see it. What they write differs only if somebody had given up in between, and
-  then all of both have come; the higher one counts.
+* Two parties may both see this. The fences they write differ only if a party had given up in
+  between, and then all parties that either of them saw have come; the higher one counts.
 * A party that crashed leaves when its ttl is over: until then it has come. One whose lease was lost
   does not pass, because nobody can tell whether another came in its stead.
 """
@@ -37,13 +37,13 @@ THROUGH = "through"
 
 
 def slots_name(name: object, parties: object) -> str:
-    """The name of the semaphore of a barrier, which is listed under it."""
+    """Return the name of a barrier's semaphore, under which listings show the barrier."""
     check_count(parties, "parties", LIMIT_MAX)
     return f"barrier:{check_name(name)}"
 
 
 class Rendezvous:
-    """The meetings of one name."""
+    """The barrier of one name, as one client takes part in it."""
 
     def __init__(self, cores: Cores, name: str, spec: LockSpec) -> None:
         demand_memory(cores, "a barrier")
@@ -54,7 +54,7 @@ class Rendezvous:
         self._board = Board(cores, spec.name)
 
     async def wait(self, timeout: float | None) -> int:
-        """Wait until all have come, and return our slot."""
+        """Wait until all parties have come, and return our slot."""
         core = self._board.core
         timeout = check_timeout(timeout)
         deadline = NO_LIMIT if timeout is None else core.world.now() + timeout
@@ -75,7 +75,7 @@ class Rendezvous:
     async def _wait(
         self, core: AnyCore, hold: HoldState, observer: Observer, deadline: float
     ) -> bool:
-        """Wait until we may pass; False when time is up."""
+        """Wait until this party may pass; False when the deadline has passed."""
         await observer.begin(deadline + GRACE_S)
         while True:
             try:
@@ -91,7 +91,7 @@ class Rendezvous:
             await observer.wait(deadline)
 
     async def _have_all_come(self, fence: int, limit: float) -> bool:
-        """Whether we may pass. Whoever sees that all have come lets them pass."""
+        """Return whether this party may pass. If it sees that all have come, it lets them pass."""
         holders = (await self._board.inspect(limit)).holders
         through = await self._through(limit)
         if fence <= through:
@@ -110,7 +110,7 @@ class Rendezvous:
     async def _leave(
         self, core: AnyCore, hold: HoldState, observer: Observer, limit: float
     ) -> None:
-        """Give the slot back. That this fails is the next party's wait, and no reason to raise."""
+        """Release the slot. A failure only makes the next party wait: it is no reason to raise."""
         try:
             await core.lifecycle.release(hold, limit=limit)
         except FencelockError as error:

@@ -1,8 +1,8 @@
-"""Let all who wait go on once something was counted down a number of times.
+"""Let all waiters go on once a latch was counted down a number of times.
 
 Every count is an item of its own among what the engine remembers, named by an id. So a count whose
-answer was lost is written again under the same id, and counts once. The number of counts that the
-latch waits for is an item too: whoever believes in another is told.
+reply was lost is written again under the same id, and counts once. The number of counts that the
+latch waits for is an item too: a client that has another number gets an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COUNT, COUNTED = "count", "by:"
 
 
 def check_keep(keep: object) -> float:
-    """Return for how long counts are kept, or say what is wrong with it."""
+    """Return for how long counts are kept, or raise an error that says what is wrong with it."""
     if isinstance(keep, bool) or not isinstance(keep, int | float):
         raise UsageError(f"keep must be a number of seconds, not {keep!r}")
     if not KEEP_MIN_S <= keep <= KEEP_MAX_S:
@@ -42,7 +42,7 @@ class CountDown:
         demand_memory(cores, "a latch")
 
     async def count_down(self, by: str | None) -> int:
-        """Count once, and return how many are still to come. An open latch stays open."""
+        """Count down once, and return how many counts are missing. An open latch stays open."""
         item = check_name(COUNTED + (self._board.core.world.owner() if by is None else by))
         left = await self.remaining()
         if left:
@@ -54,7 +54,7 @@ class CountDown:
         return left
 
     async def remaining(self, limit: float = NO_LIMIT) -> int:
-        """How many are still to come."""
+        """Return how many counts are missing."""
         items = await self._board.recall(limit)
         self._check(items)
         counted = sum(item.startswith(COUNTED) for item in items)
@@ -83,7 +83,7 @@ class CountDown:
             await observer.end(limit)
 
     async def reset(self) -> None:
-        """Begin anew: nothing was counted."""
+        """Forget all counts: the latch is closed again."""
         await self._board.forget()
         await self._board.announce()
 

@@ -1,10 +1,10 @@
 """Acquire several locks: all or none, in one order for everybody, with one loss for all.
 
-* All that are free are acquired in one step, where the engine can do that.
-* Who has to wait asks for one after another. The order is that of the names' bytes, whatever order
-  a caller names them in: of two who want the same locks one gets the first of them, and the other
-  waits for it with empty hands.
-* One timeout covers all. What was acquired is kept by the keeper meanwhile, and given back in
+* If all are free, they are acquired in one step, where the engine can do that.
+* A caller that has to wait acquires one after another. The order is that of the names' bytes,
+  whatever order a caller names them in: of two callers that want the same locks, one gets the first
+  of them, and the other waits for it without holding any.
+* One timeout covers all. What was acquired is renewed by the keeper meanwhile, and released in
   reverse if one cannot be acquired.
 """
 
@@ -34,7 +34,7 @@ B = TypeVar("B")
 
 
 def in_order(names: Sequence[object], spec: Callable[[str], LockSpec]) -> list[LockSpec]:
-    """The locks to acquire, first to last."""
+    """Return the locks to acquire, first to last."""
     if not names:
         raise UsageError("locks() needs the names of the locks: locks('a', 'b')")
     specs = [spec(name) for name in names]  # type: ignore[arg-type]  # each name is checked
@@ -61,7 +61,7 @@ def _told_once(specs: Sequence[LockSpec]) -> Sequence[LockSpec]:
 async def acquire_all(
     core: Core[L], specs: Sequence[LockSpec], timeout: float | None
 ) -> list[L] | tuple[str, Busy]:
-    """Acquire all within the timeout, or none: then say which one could not be acquired."""
+    """Acquire all within the timeout, or none: then return which one could not be acquired."""
     deadline = policy.deadline(core.world.now(), timeout)
     limit = NO_LIMIT if deadline is None else deadline + GRACE_S  # for all of them together
     specs, leases = _told_once(specs), list[L]()
@@ -94,17 +94,17 @@ async def acquire_all(
 
 
 def _limit(core: Core[L], deadline: float | None) -> float | None:
-    """By when locks are given back for which there was no time, or that were in vain."""
+    """Return by when a failed attempt is to release its locks; None if it had no timeout."""
     if deadline is None:
         return None
     return min(deadline + GRACE_S, core.world.now() + policy.RELEASE_S)
 
 
 async def release_all(core: Core[L], leases: Sequence[L], limit: float | None = None) -> bool:
-    """Give all back, at once or the last one first; True when each was still ours.
+    """Release all, in one step or the last one first; True when each was still ours.
 
-    All are tried. What could not be confirmed, by the limit if there is one, goes on in the
-    background, and is raised.
+    All are tried. A release that could not be confirmed, by the limit if there is one, goes on in
+    the background, and its error is raised.
     """
     answers = await core.lifecycle.release_all([hold_of(lease) for lease in leases], limit)
     if answers is not None:
@@ -121,7 +121,7 @@ async def release_all(core: Core[L], leases: Sequence[L], limit: float | None = 
 
 
 async def release_later(core: Core[L], leases: Sequence[L]) -> None:
-    """Give back what somebody can wait for no longer: it was cancelled, or interrupted."""
+    """Release the leases of a caller that cannot wait for it: it was cancelled or interrupted."""
     if core.world.cancels:
         try:
             await release_all(core, leases, core.world.now() + CANCELLED_S)
@@ -133,8 +133,8 @@ async def release_later(core: Core[L], leases: Sequence[L]) -> None:
 
 
 async def leave_all(core: Core[L], leases: Sequence[L]) -> None:
-    """Give back at once what can be, before each lease is left by itself: that has nothing to do
-    then, or says what went wrong."""
+    """Release in one step what can be, before each lease is left by itself: that has nothing to do
+    then, or raises what went wrong."""
     try:
         await core.lifecycle.release_all([hold_of(lease) for lease in leases])
     except FencelockError:
@@ -142,7 +142,7 @@ async def leave_all(core: Core[L], leases: Sequence[L]) -> None:
 
 
 def is_any_lost(leases: LeasesBase[L]) -> bool:
-    """Whether one of them is lost."""
+    """Return whether one of the leases is lost."""
     return any(lease.reason is not None for lease in leases.values())
 
 
@@ -156,13 +156,13 @@ async def wait_any_lost(leases: LeasesBase[L], timeout: float | None) -> bool:
         now = world.now()
         if all(hold.released for hold in holds) or (deadline is not None and now >= deadline):
             return False
-        with world.until(NO_LIMIT):  # the nap is for a release, and for signals of others' waits
+        with world.until(NO_LIMIT):  # naps notice releases, and leases with a signal of their own
             await world.wait(signal, policy.earlier(deadline, now + 1.0))
     return True
 
 
 def hold_of(lease: LeaseBase) -> HoldState:
-    """The state of a lease."""
+    """Return the state of a lease."""
     return lease._hold  # pyright: ignore[reportPrivateUsage]
 
 
@@ -178,7 +178,7 @@ class LocksBase(Generic[B]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is locked, in the order in which it is acquired."""
+        """The names of the locks, in the order in which they are acquired."""
         return tuple(spec.name for spec in self._specs)
 
     def __repr__(self) -> str:
@@ -217,11 +217,11 @@ class LeasesBase(Mapping[str, L]):
 
     @property
     def reason(self) -> str | None:
-        """Why the first of them that is lost was lost, or None."""
+        """Why one of them was lost, the first in their order, or None."""
         return next((lease.reason for lease in self._leases.values() if lease.reason), None)
 
     def remaining(self) -> float:
-        """Seconds for which all of them may be relied on; 0 when one is over."""
+        """Return the seconds for which all of them may be relied on; 0 when one is over."""
         return min(lease.remaining() for lease in self._leases.values())
 
     def check(self) -> None:

@@ -46,7 +46,7 @@ class Locks(LocksBase["Leases"]):
         self._blocks.enter(self._cores.here().world.who(), leases)
         try:
             return await leases.__aenter__()
-        except BaseException as error:  # one is over already: nobody will leave this block
+        except BaseException as error:  # one is over already: __aexit__ will not be called
             self._blocks.remove(leases)
             await leases.__aexit__(type(error), error, None)
             raise
@@ -63,18 +63,18 @@ class Locks(LocksBase["Leases"]):
 
 
 class Leases(LeasesBase["Lease"]):
-    """The leases of several locks, by name: all hold, or their holder is told.
+    """The leases of several locks, by name: all hold, or their holder learns of a loss.
 
     Leaving it releases all. It is true while all hold.
     """
 
     @property
     def lost(self) -> AnyLost:
-        """The loss of any of them, to be asked or waited for."""
+        """The loss of any of them, to be checked or waited for."""
         return AnyLost(self)
 
     async def release(self) -> bool:
-        """Give all locks back; True when this freed them, False when one was no longer ours."""
+        """Release all locks; True when this freed them, False when one was no longer ours."""
         return await release_all(self.core, list(self.values()))
 
     async def __aenter__(self) -> Leases:
@@ -97,13 +97,13 @@ class Leases(LeasesBase["Lease"]):
 
 
 class AnyLost:
-    """Whether one of several leases is lost, to be asked or waited for. It is true once one is."""
+    """The loss of any of several leases, to be checked or waited for. True once one is lost."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
 
     def is_set(self) -> bool:
-        """True once a lease is lost, judged by our own clock even if nobody has told us."""
+        """Return whether a lease is lost, judged by our own clock even if no reply has said so."""
         return is_any_lost(self._leases)
 
     def __bool__(self) -> bool:

@@ -48,7 +48,7 @@ class Locks(LocksBase["Leases"]):
         leases = self.acquire()
         try:
             self._blocks.enter(self._cores.here().world.who(), leases)
-        except BaseException as error:  # of a signal handler: nobody will leave this block
+        except BaseException as error:  # of a signal handler: __exit__ will not be called
             self._blocks.remove(leases)
             leases.__exit__(type(error), error, None)
             raise
@@ -68,18 +68,18 @@ class Locks(LocksBase["Leases"]):
 
 
 class Leases(LeasesBase["Lease"]):
-    """The leases of several locks, by name: all hold, or their holder is told.
+    """The leases of several locks, by name: all hold, or their holder learns of a loss.
 
     Leaving it releases all. It is true while all hold.
     """
 
     @property
     def lost(self) -> AnyLost:
-        """The loss of any of them, to be asked or waited for."""
+        """The loss of any of them, to be checked or waited for."""
         return AnyLost(self)
 
     def release(self) -> bool:
-        """Give all locks back; True when this freed them, False when one was no longer ours."""
+        """Release all locks; True when this freed them, False when one was no longer ours."""
         return drive(release_all(self.core, list(self.values())))
 
     def __enter__(self) -> Leases:
@@ -100,7 +100,7 @@ class Leases(LeasesBase["Lease"]):
             stack.__exit__(kind, error, traceback)
         except FencelockError:
             raise
-        except BaseException:  # of a signal handler: nobody will come again to leave the others
+        except BaseException:  # of a signal handler: nothing else will leave the others
             for lease in self.values():
                 if not hold_of(lease).released:
                     self.core.lifecycle.release_later(hold_of(lease))
@@ -108,13 +108,13 @@ class Leases(LeasesBase["Lease"]):
 
 
 class AnyLost:
-    """Whether one of several leases is lost, to be asked or waited for. It is true once one is."""
+    """The loss of any of several leases, to be checked or waited for. True once one is lost."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
 
     def is_set(self) -> bool:
-        """True once a lease is lost, judged by our own clock even if nobody has told us."""
+        """Return whether a lease is lost, judged by our own clock even if no reply has said so."""
         return is_any_lost(self._leases)
 
     def __bool__(self) -> bool:

@@ -4,8 +4,8 @@ The service translates. It keeps no lock, no session and no fence of its own: wh
 known by the engine alone, so a node can be killed, doubled or replaced while locks are held. The
 layers, from the socket down: ``server`` (uvicorn, signals), ``app`` (bytes to Call and Answer),
 ``calls`` (the table of paths), ``access`` (who may do what, how often), ``handlers`` (what each
-call does), ``tickets`` (who waits, while somebody polls), and below them the Engine.
+call does), ``tickets`` (which requests wait, and which polls for them), and below them the Engine.
 
 ``calls``, ``access``, ``handlers``, ``tickets``, ``node`` and ``problems`` are protocol code: they
-see time, waiting and chance only through a World.
+see time, waiting and randomness only through a World.
 """

@@ -1,7 +1,7 @@
 """The file ``fencelock.toml``: who may call this service, and its limits.
 
 It holds digests of tokens, never tokens, and is refused unless only its owner can read it. Every
-word in it is checked: a misspelled limit would be none.
+key in it is checked: a misspelled limit would limit nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOKENS_MAX = 2
 
 
 class Config(NamedTuple):
-    """What the file says."""
+    """The contents of the file."""
 
     limits: Limits = Limits()
     identities: tuple[Identity, ...] = ()
@@ -34,7 +34,7 @@ class Config(NamedTuple):
 
 
 def load(path: str) -> Config:
-    """Read the file, or say what is wrong with it."""
+    """Read the file, or raise Misconfigured with what is wrong with it."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode

@@ -17,7 +17,7 @@ REF = "#/components/schemas/{name}"
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole description; the same for every node."""
+    """Return the whole description; it is the same for every node."""
     types: list[Any] = [messages.ProblemBody]
     for entry in calls.CALLS.values():
         types += [*([entry.body] if entry.body else []), *entry.answers.values()]

@@ -1,4 +1,4 @@
-"""What a call is answered when it did not do what was asked: problems of RFC 9457.
+"""The answers to calls that did not do what they requested: problems of RFC 9457.
 
 Every problem says whether the call may have taken effect, whether the same call can be sent again,
 and what to do. Texts of the engine's errors do not go out, because they name hosts and users: they
@@ -142,7 +142,7 @@ class Problem(Exception):
         self.facts = facts
 
     def body(self) -> dict[str, object]:
-        """The members of the problem, as RFC 9457 names them, and ours."""
+        """Return the members of the problem, as RFC 9457 names them, and ours."""
         status, title, retry, advice = KINDS[self.kind]
         members: dict[str, object] = {
             "schema": 1,
@@ -160,7 +160,7 @@ class Problem(Exception):
 
 
 def of(error: FencelockError) -> Problem:
-    """The problem that tells of an error of ours."""
+    """Return the problem with which an error of ours is answered."""
     if isinstance(error, UsageError):
         return Problem("invalid", str(error))
     if isinstance(error, OutcomeUnknown):
@@ -173,9 +173,10 @@ def of(error: FencelockError) -> Problem:
 
 
 def broken(error: Exception) -> OutcomeUnknown | None:
-    """The error of ours for a broken connection that an engine let through; else nothing.
+    """Return our error for the error of a broken connection that an engine let through.
 
-    Whether the request was sent before is not known. Any other error is a defect.
+    Whether the request was sent before is not known. For any other error, which is a defect, return
+    None.
     """
     if not _is_of_connection(error):
         return None

@@ -9,9 +9,9 @@ from .messages import Answer
 
 
 def answer(path: str, is_open: bool, known: str) -> Answer | None:
-    """The answer with a file, short if the client has it already; None if there is no such file.
+    """Answer with a file, or with 304 if the client has it already; None if there is no such file.
 
-    The page is told whether everybody may call, so that it asks for no token then.
+    The page has a mark of whether everybody may call: then it needs no token.
     """
     file = _files(is_open).get(path)
     if file is None:

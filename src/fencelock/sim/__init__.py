@@ -1,1 +1,1 @@
-"""A seeded simulation: virtual time, processes that pause and crash, one seed for everything."""
+"""A seeded simulation: virtual time, processes that pause and crash, one seed for all chance."""

@@ -1,6 +1,6 @@
-"""What may befall a simulated process, a server or the network, as single acts.
+"""The single faults of a simulation: pause, resume and crash of a process, and directions to cut.
 
-When each comes, and upon whom, is decided elsewhere: drawn by a test, or written in a document.
+When a fault happens, and to what, is decided elsewhere: drawn by a test, or written in a document.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .world import SimWorld
 
 
 def pause(world: SimWorld, host: Host) -> None:
-    """Freeze a process: time goes on, its tasks do not, and what arrives waits."""
+    """Freeze a process: time goes on, its tasks do not, and messages that arrive wait."""
     world.pause()
     host.is_paused = True
 
@@ -26,8 +26,8 @@ def resume(world: SimWorld, host: Host) -> None:
 
 
 def crash(world: SimWorld, host: Host, engine: Engine | None) -> None:
-    """End a process for ever. Its machine closes the connections of an engine; of none if power
-    failed, and nobody is told."""
+    """End a process for good. Its machine closes the connections of ``engine``; with None, as after
+    a power failure, no connection is closed and no server is told."""
     world.crash()
     host.is_down = True
     if engine is not None:
@@ -35,6 +35,6 @@ def crash(world: SimWorld, host: Host, engine: Engine | None) -> None:
 
 
 def ways(sources: Iterable[str], targets: Iterable[str]) -> list[Way]:
-    """The ways from each of some hosts to each of others."""
+    """Return the directions from each source to each target."""
     ends = list(targets)
     return [(source, target) for source in sources for target in ends]

@@ -1,4 +1,4 @@
-"""The server's side of ZooKeeper's client protocol: requests are read, replies are packed."""
+"""The server's side of ZooKeeper's client protocol: it parses requests and packs replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPEN_SESSION, DELETE_CONTAINER = -10, 20  # never sent by a client here
 WRITES = frozenset({CREATE, DELETE, SET_DATA, MULTI, CREATE_2, CREATE_CONTAINER, CLOSE})
 EVENT_XID, PING_XID, AUTH_XID = -1, -2, -4
 
-CONNECTED = 3  # the state that an event is told in
+CONNECTED = 3  # the keeper state in an event
 
 _header = struct.Struct(">iqi")
 _stat = struct.Struct(">qqqqiiiqiiq")
@@ -33,7 +33,7 @@ class Op(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """The first message of a connection."""
+    """The first message of a connection: ZooKeeper's ConnectRequest."""
 
     zxid: int
     timeout_ms: int
@@ -72,7 +72,7 @@ class Reader:
         return Hello(self.long_number(), self.number(), self.long_number(), self.buffer())
 
     def request(self) -> tuple[int, Op]:
-        """The number of a request, and what it asks for."""
+        """Read a request: its xid and its operation."""
         return self.number(), self.op(self.number())
 
     def op(self, kind: int) -> Op:
@@ -104,7 +104,7 @@ class Reader:
 
 
 def frames(payload: bytes) -> Iterator[bytes]:
-    """The messages of what was written at once."""
+    """Split a payload into its frames, without their lengths."""
     at = 0
     while at < len(payload):
         size = int.from_bytes(payload[at : at + 4], "big")
@@ -137,7 +137,7 @@ def stat(*fields: int) -> bytes:
 
 
 def part_header(kind: int, is_end: bool, code: int) -> bytes:
-    """What stands before each result of a transaction, and after the last."""
+    """Pack the header that precedes each result of a transaction, and follows the last."""
     return integer(kind) + (b"\1" if is_end else b"\0") + integer(code)
 
 
@@ -150,6 +150,6 @@ def event(kind: int, path: str) -> bytes:
 
 
 def welcome(timeout_ms: int, session: int, password: bytes) -> bytes:
-    """The answer to the first message; a timeout of 0 says that the session has expired."""
+    """Pack the reply to the first message; a timeout of 0 says that the session has expired."""
     head = integer(0) + integer(timeout_ms) + session.to_bytes(8, "big", signed=True)
     return framed(head + buffer(password) + b"\0")

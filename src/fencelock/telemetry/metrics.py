@@ -1,5 +1,5 @@
-"""The metrics: their names, kinds, labels and buckets. Whatever reads or shows them is held against
-this table.
+"""The metrics: their names, kinds, labels and buckets. All that reads or shows them is checked
+against this table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tools to test programs that use locks, and engines that make them.
+"""Tools to test programs that use locks, and engines that implement them.
 
 A client whose clock is moved by hand shows what a program does when its lease is lost, at once and
 the same way every time:
@@ -21,8 +21,8 @@ the same way every time:
 For asyncio it is ``client, clock = await testing.aio_client()`` and ``await clock.advance(31)``.
 ``testing.lose(lease)`` takes a lease away from its holder, with any client.
 
-``testing.Faults``, in pytest the fixture ``faults``, has what can go wrong as verbs.
-``testing.conformance`` judges engines, and ``testing.faulty`` is an engine that fails on demand.
+``testing.Faults``, in pytest the fixture ``faults``, injects what can go wrong.
+``testing.conformance`` checks engines, and ``testing.faulty`` is an engine that fails on demand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MODULES = {"Faults": "faults", "conformance": "conformance", "faulty": "faulty"
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: the plugin loads this package in every run of pytest."""
+    """Import a public name on its first use: the plugin loads this package in every pytest run."""
     from importlib import import_module
 
     if name not in __all__:

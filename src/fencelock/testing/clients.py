@@ -1,4 +1,4 @@
-"""Make clients whose clock is moved by hand, and take a lease away from its holder."""
+"""Clients whose clock is moved by hand, and the loss of a lease on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["AioClock", "Clock", "aio_client", "client", "lose"]
 
 
 def client(*, real_timeout: float = REAL_TIMEOUT_S) -> tuple[sync.Client, Clock]:
-    """A client for a test, and the clock it lives by. Fences are 1, 2, 3, …
+    """Return a client for a test, and the clock that it uses. Fences are 1, 2, 3, …
 
         >>> client, clock = client()
         >>> told = []
@@ -35,15 +35,16 @@ def client(*, real_timeout: float = REAL_TIMEOUT_S) -> tuple[sync.Client, Clock]
         ['Expired']
         >>> client.close()
 
-    ``clock.connect()`` gives a rival. ``real_timeout`` is how many real seconds the clock waits for
-    what a move has set off, and a call for the clock to be moved, before they raise RuntimeError.
+    ``clock.connect()`` returns a rival. ``real_timeout`` is how many real seconds the clock waits
+    for the work that a move sets off, and how many a call waits for the clock to be moved, before
+    they raise RuntimeError.
     """
     clock = Clock(real_timeout)
     return clock.connect(), clock
 
 
 async def aio_client(*, real_timeout: float = REAL_TIMEOUT_S) -> tuple[aio.Client, AioClock]:
-    """A client for a test, and the clock it lives by: as ``client()``, for asyncio.
+    """Return a client for a test, and the clock that it uses: as ``client()``, for asyncio.
 
     >>> import asyncio
     >>> from fencelock import LeaseLost
@@ -87,8 +88,8 @@ def lose(
         (True, 'maintenance')
         >>> client.close()
 
-    ``loss`` is "revoked", "expired" or "session". It works with any client, and with one of this
-    module ``on_lost`` has been called on return. For an asyncio lease it must be awaited.
+    ``loss`` is "revoked", "expired" or "session". It works with any client; with one of this module
+    ``on_lost`` has been called when it returns. For an asyncio lease it must be awaited.
     """
     if loss not in LOSSES:
         raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
@@ -105,7 +106,7 @@ def lose(
 
 
 async def _lose(core: Core[Any], hold: HoldState, loss: Loss, reason: str) -> None:
-    await core.engine.release(hold.grant)  # by its owner: another's hold is never touched
+    await core.engine.release(hold.grant)  # needs the owner: another owner's hold is never touched
     core.keeper.lose(hold, loss, reason)
 
 

@@ -5,14 +5,15 @@
     with client.lock("seat:1A", ttl=5) as lease:
         faults.outage("renew")                # what does my program do when this goes on?
 
-* Every switch takes the verbs it is meant for; none means all that need an answer of the store.
-* Faults are made with the verbs of the World only, so they work under threads, in asyncio and in
-  the simulator. Any thread may turn a switch; it counts for calls that begin later, except that
-  ``heal()`` also lets go of those that hang.
-* A call that is held up for longer than its caller waits ends as one of a real wire does: with
-  OutcomeUnknown, and what has not reached the engine by then does not reach it any more.
-* ``faults.calls`` says what reached the engine, what came of it and when: wait for that, not for
-  time.
+* Every switch takes the verbs that it applies to; without any it applies to all that need an
+  answer from the store.
+* Faults use the methods of the World only, so they work under threads, in asyncio and in the
+  simulator. Any thread may turn a switch; it applies to calls that begin later, except that
+  ``heal()`` also releases those that hang.
+* A call that is delayed for longer than its caller waits ends as it does over a real network: with
+  OutcomeUnknown, and a request that has not reached the engine by then never does.
+* ``faults.calls`` records what reached the engine, with its outcome and time: wait for that, not
+  for time.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Where: TypeAlias = Literal["before", "after"]
 
 
 class Call:
-    """One call of the engine, as ``Faults.calls`` records it."""
+    """One call to the engine, as ``Faults.calls`` records it."""
 
     def __init__(self, verb: str, names: Sequence[str], began_at: float) -> None:
         self.verb = verb
@@ -62,7 +63,7 @@ class Call:
 
 
 class Faults:
-    """What is wrong with an engine now. At first nothing is."""
+    """The present faults of an engine. At first there are none."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -73,13 +74,13 @@ class Faults:
         self._hanging: set[Signal] = set()
 
     def delay(self, *verbs: str, before: float = 0.0, after: float = 0.0) -> None:
-        """Let time pass before a call reaches the engine, and between its answer and the caller."""
+        """Delay calls before they reach the engine, and their answers on the way to the caller."""
         for verb in _check(verbs):
             self._delays[verb, "before"] = before
             self._delays[verb, "after"] = after
 
     def hang(self, *verbs: str, where: Where = "before") -> None:
-        """Let calls wait until ``heal()``, before they reach the engine or after its answer."""
+        """Hold calls back until ``heal()``, before they reach the engine or after its answer."""
         self._hangs.update((verb, where) for verb in _check(verbs))
 
     def outage(self, *verbs: str) -> None:
@@ -91,7 +92,7 @@ class Faults:
         self._failures.update(dict.fromkeys(_check(verbs), error))
 
     def lose_requests(self, count: int, *verbs: str) -> None:
-        """Lose the next requests of each verb: OutcomeUnknown, and nothing reached the engine."""
+        """Lose the next requests of each verb: OutcomeUnknown, and they do not reach the engine."""
         self._losses.update({(verb, "before"): count for verb in _check(verbs)})
 
     def lose_replies(self, count: int, *verbs: str) -> None:
@@ -99,29 +100,29 @@ class Faults:
         self._losses.update({(verb, "after"): count for verb in _check(verbs)})
 
     def heal(self) -> None:
-        """Turn all switches off, and let calls that hang go on."""
+        """Turn all switches off, and release the calls that hang."""
         for switches in (self._delays, self._failures, self._losses, self._hangs):
             switches.clear()
         for signal in list(self._hanging):
             signal.set()
 
     def seen(self, verb: str, outcome: Outcome | None = None) -> list[Call]:
-        """The calls of a verb, or those of them that ended in one way."""
+        """Return the calls of a verb, or those with one outcome."""
         return [c for c in list(self.calls) if c.verb == verb and outcome in (None, c.outcome)]
 
     def refusal(self, verb: str) -> Exception | None:
-        """The error that a call meets instead of the engine."""
+        """Return the error that a call raises instead of reaching the engine, or None."""
         make = self._failures.get(verb)
         return None if make is None else make()
 
     def loses(self, verb: str, where: Where) -> bool:
-        """Whether this message is lost; one fewer is to be lost afterwards."""
+        """Return whether this message is lost, and count it down."""
         left = self._losses.get((verb, where), 0)
         self._losses[verb, where] = max(0, left - 1)
         return left > 0
 
     async def pause(self, world: World, verb: str, where: Where) -> bool:
-        """Wait for as long as the switches say; False when the caller's time was over before."""
+        """Wait for as long as the switches say; return False if the caller's limit came first."""
         if seconds := self._delays.get((verb, where), 0.0):
             is_too_long = world.now() + seconds > world.limit()
             await sleep(world, seconds)
@@ -136,10 +137,10 @@ class Faults:
 
 
 class FaultyEngine(Engine):
-    """Another engine, with faults between it and its client.
+    """A wrapper of another engine, with faults between it and its client.
 
-    A push that brings a grant with it is not passed on as such: the waiter calls ``acquire`` for
-    it, where the answer can be lost.
+    A push that carries a grant is not passed on as such: the waiter calls ``acquire`` for it, whose
+    answer can be lost.
     """
 
     schemes = ("faulty",)
@@ -155,7 +156,7 @@ class FaultyEngine(Engine):
         inner.on_gone = self._tell
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:
-        """What the engine noticed by itself: no fault is between, since nothing was sent."""
+        """Pass on what the engine noticed by itself; no fault applies, since nothing was sent."""
         if self.on_gone is not None:
             self.on_gone(owners, gone)
 
@@ -186,11 +187,11 @@ class FaultyEngine(Engine):
         finally:
             call.ended_at = world.now()
             if call.outcome == "under way":
-                call.outcome = "raised"  # by the engine, or by whoever cancelled the call
+                call.outcome = "raised"  # by the engine, or by a cancellation of the call
 
     async def open(self) -> None:
         await self._call("open", (), self.inner.open)
-        self.traits = self.inner.traits  # an engine may know them better now
+        self.traits = self.inner.traits  # an engine may have refined them on opening
 
     async def close(self) -> None:
         await self._call("close", (), self.inner.close)
@@ -276,7 +277,7 @@ class FaultyEngine(Engine):
 
 
 def connect(url: str | None, faults: Faults, **options: object) -> sync.Client:
-    """A blocking client whose engine has these faults."""
+    """Return a blocking client whose engine has these faults."""
     from ..worlds.threads import ThreadsWorld, drive
 
     core: Core[sync.Lease] = _core(ThreadsWorld(), url, faults, options, sync.Lease)
@@ -285,7 +286,7 @@ def connect(url: str | None, faults: Faults, **options: object) -> sync.Client:
 
 
 async def connect_aio(url: str | None, faults: Faults, **options: object) -> aio.Client:
-    """An asyncio client whose engine has these faults."""
+    """Return an asyncio client whose engine has these faults."""
     from ..worlds.aio import AioWorld
 
     core: Core[aio.Lease] = _core(AioWorld(), url, faults, options, aio.Lease)

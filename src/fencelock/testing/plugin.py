@@ -1,4 +1,4 @@
-"""The fixture ``faults``, for pytest: it is there wherever fencelock is installed.
+"""The fixture ``faults``, for pytest: available wherever fencelock is installed.
 
 pytest imports this module whenever it starts. So nothing else is imported before a test uses it.
 """

@@ -1,6 +1,6 @@
 """Files of a page, as they are served: read once, each with its headers.
 
-Nothing else can be asked for: a path is looked up, never opened. The policy lets a page load its
+No other file can be requested: a path is looked up, never opened. The policy lets a page load its
 own files and call its own server, and forbids everything else; text can become markup nowhere,
 because there is no policy for Trusted Types.
 """
@@ -41,9 +41,9 @@ class File(NamedTuple):
 
 
 def of_page(*folders: str, marks: tuple[bytes, bytes] = (b"", b"")) -> dict[str, File]:
-    """The files of a page in a folder of the package, and those that all pages share, by paths.
+    """Return the files of a page in a folder of the package, and those that all pages share.
 
-    ``marks`` are what stands in the page, and what is to stand there instead.
+    They are keyed by path. ``marks`` are a text in the page and its replacement.
     """
     root = files("fencelock")
     pages = root.joinpath(*folders, "pages")
@@ -85,6 +85,6 @@ def _file(name: str, data: bytes, policy: str) -> File:
 
 
 def _digest(page: bytes) -> str:
-    """The digest by which the policy allows the import map, the only script within the page."""
+    """Return the digest by which the policy allows the import map, the only inline script."""
     text = page.partition(MAP_BEGIN)[2].partition(MAP_END)[0]
     return base64.b64encode(hashlib.sha256(text).digest()).decode()

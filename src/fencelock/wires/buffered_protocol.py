@@ -1,8 +1,8 @@
 """An asyncio protocol that reads into a reused buffer.
 
 For a plain ``asyncio.Protocol`` the loop allocates a quarter of a megabyte for each read. Depending
-on what else is in memory, the allocator asks the system for it each time, which takes longer than
-to read a lock's answer of some sixty bytes.
+on what else is in memory, the allocator gets it from the system each time, which takes longer than
+to read a lock's reply of some sixty bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One thread that calls a driver for all others.
 
-Handlers of signals run in the main thread, between any two steps of it. An exception that one
-raises within a driver may leave a mutex of the driver's own taken for ever; it does not reach what
-another thread does.
+Signal handlers run in the main thread, between any two bytecodes. An exception that one raises
+within a driver may leave a mutex of the driver's own taken for ever; it does not reach what another
+thread does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .daemon_thread import start_daemon
 
 
 class CallerThread:
-    """Runs what is submitted, in order; none of it may block. The first submission starts it."""
+    """Runs submitted calls in order; none may block. The first submission starts the thread."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -23,13 +23,13 @@ class CallerThread:
         self._running = Lock()  # held by the thread
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Have this run soon; RuntimeError when there is no thread to be had."""
+        """Have this run soon; RuntimeError when no thread can be started."""
         self._submitted.put(work)
         if not self._running.locked():
-            start_daemon(self._run, self._label)  # a second one ends at once
+            start_daemon(self._run, self._label)  # a second thread ends at once
 
     def end(self, last: Callable[[], object] | None = None) -> None:
-        """Run what was submitted, then this, and no more; nothing where the thread never began."""
+        """End the thread after what was submitted and ``last``; without a thread, run neither."""
         if last is not None:
             self._submitted.put(last)
         self._submitted.put(None)
@@ -41,4 +41,4 @@ class CallerThread:
             try:
                 work()
             except Exception:
-                pass  # whoever wants to know takes it to where it is waited for
+                pass  # work whose errors matter hands them to its waiter

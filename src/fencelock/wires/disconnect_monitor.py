@@ -1,12 +1,12 @@
 """Notice at once that the server has closed a connection, while no request is under way on it.
 
 The kernel knows when the other side has closed a connection, or no longer answers its keepalive
-probes. One thread of a client waits for that event on all its sessions (``EPOLLRDHUP``); data that
-arrives does not wake it. Where the system has no ``epoll``, the next renewal finds out.
+probes. One thread of a client waits for that event on all its connections (``EPOLLRDHUP``); data
+that arrives does not wake it. Where the system has no ``epoll``, the next renewal finds out.
 
-It watches duplicates of the sockets: whoever uses a session may see its end first and close it, and
-then there would be no event. So a session that is closed must be forgotten here, or the other side
-would not see that it was closed.
+It watches duplicates of the sockets: the user of a connection may see its end first and close it,
+and then there would be no event. So a connection that is closed must be forgotten here, or the
+other side would not see that it was closed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def _call(ended: Callable[[], None]) -> None:
 
 
 class Hangups:
-    """Waits for the ends of many sessions.
+    """Waits until the other side closes any of many connections.
 
-    ``deliver`` brings a call to where it belongs, such as an event loop; without it, it is made in
-    a thread of ours.
+    ``deliver`` takes a callback to where it must run, such as an event loop; without ``deliver`` it
+    runs in the thread that waits.
     """
 
     def __init__(self, deliver: Callable[[Callable[[], None]], object] = _call) -> None:
@@ -61,7 +61,7 @@ class Hangups:
             self._epoll.register(duplicate, _HANGUP)
 
     def forget(self, ended: Callable[[], None]) -> None:
-        """The session is about to be closed, or has been."""
+        """Stop watching a connection that is about to be closed, or has been."""
         if self._is_over():
             return
         with self._mutex:
@@ -76,7 +76,7 @@ class Hangups:
             os.close(duplicate)
 
     def close(self) -> None:
-        """End the thread, and let go of whom it would tell."""
+        """End the thread, and forget all connections."""
         if self._is_over():
             return
         with self._mutex:
@@ -87,22 +87,22 @@ class Hangups:
                 os.eventfd_write(self._stop, 1)
 
     def _is_over(self) -> bool:
-        """Whether there is nothing left to do: it was closed, or the interpreter ends.
+        """Return whether there is nothing left to do: it was closed, or the interpreter ends.
 
-        There our thread stands still wherever it is, and perhaps it has the mutex.
+        In the latter case our thread is frozen wherever it is, and may have the mutex.
         """
         return self._closed or sys.is_finalizing()
 
     def _run(self) -> None:
         with self._mutex:
-            if self._runs:  # it was started once more before it had begun
+            if self._runs:  # a second thread was started before the first had begun
                 return
             self._runs = True
         assert self._epoll is not None
         while True:
             for socket, _ in self._epoll.poll():
                 if socket == self._stop:
-                    with self._mutex:  # nobody comes behind us: it was closed
+                    with self._mutex:  # nothing is registered after this: it was closed
                         epoll, stop, self._epoll, self._stop = self._epoll, self._stop, None, -1
                     epoll.close()
                     os.close(stop)
@@ -114,7 +114,7 @@ class Hangups:
                         pass  # the event loop is closed, and nobody holds anything any more
 
     def _ended(self, socket: int) -> Callable[[], None] | None:
-        """The callback of a socket; None if the event was for an earlier owner of the number."""
+        """Return the callback of a socket; None if the event was of an earlier socket."""
         with self._mutex:
             ended = self._watched.get(socket)
             if ended is None:

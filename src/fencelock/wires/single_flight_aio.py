@@ -1,6 +1,6 @@
-"""Run one asyncio task for all who need the same result at the same time.
+"""Run one asyncio task for all callers that need the same result at the same time.
 
-The task goes on when one who waits for it is cancelled: that is for making connections.
+The task goes on when a caller that waits for it is cancelled, which suits making connections.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class AioSingleFlight(Generic[T]):
-    """Tasks under way, by key; each is shared by all who need its result."""
+    """Tasks under way, by key; all callers that need its result share a task."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -24,7 +24,7 @@ class AioSingleFlight(Generic[T]):
     ) -> tuple[asyncio.Task[T], bool]:
         """Return the task under this key, and whether this call began it.
 
-        Wait for it by ``asyncio.wait``: the cancellation of one who waits must not reach it.
+        Wait for it by ``asyncio.wait``: the cancellation of a waiter must not reach the task.
         """
         task = self._tasks.get(key)
         if task is not None:
@@ -36,7 +36,7 @@ class AioSingleFlight(Generic[T]):
     def _end(self, key: Hashable, task: asyncio.Task[T]) -> None:
         del self._tasks[key]
         if not task.cancelled():
-            task.exception()  # looked at: all who waited for it may have been cancelled
+            task.exception()  # retrieved here: all waiters may have been cancelled
 
     def cancel(self) -> None:
         """Cancel all tasks."""

@@ -1,9 +1,9 @@
 """Limit how long a blocking socket waits.
 
-A limit in the kernel costs one system call for each read or write, where Python's own costs two.
+A timeout in the kernel costs one system call for each read or write, where Python's own costs two.
 
-But such a limit begins anew with every signal that a handler takes, and a program whose timer ticks
-would wait for ever. Where that must not be, ``waiting_for`` polls before the read.
+But a kernel timeout starts over with every signal that is handled, and a program whose timer ticks
+would wait for ever. Where that must not happen, ``waiting_for`` polls before the read.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _IN_KERNEL = sys.platform != "win32"
 
 
 def waits_in_kernel(sock: socket.socket) -> bool:
-    """Whether the kernel's limits serve: TLS and the green threads of eventlet, which take poll
-    away, have waits of their own."""
+    """Return whether the kernel's timeouts can be used: TLS has waits of its own, and so have the
+    green threads of eventlet, which removes ``select.poll``."""
     return _IN_KERNEL and type(sock) is socket.socket and hasattr(select, "poll")
 
 
 def set_timeout(sock: socket.socket, seconds: float) -> None:
-    """Have each read and write end after so long, by a BlockingIOError or a TimeoutError."""
+    """Have each read and write time out, with a BlockingIOError or a TimeoutError."""
     if not waits_in_kernel(sock):
         sock.settimeout(seconds)
         return
@@ -37,17 +37,17 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
 
 
 def waiting_for(sock: socket.socket) -> Callable[[float], bool]:
-    """A function for one thread at a time: wait so long for something to read, whatever signals
-    come meanwhile."""
+    """Return a function, for one thread at a time, that waits so many seconds for something to
+    read, whatever signals come meanwhile."""
     if not waits_in_kernel(sock):
-        return lambda seconds: True  # reading itself waits, by Python's own limit
+        return lambda seconds: True  # the read itself waits, with Python's own timeout
     poll = poller()
     poll.register(sock.fileno(), READ)
     return lambda seconds: bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 class _Select:
-    """What ``select.poll`` does, by ``select.select``."""
+    """``select.poll`` made of ``select.select``."""
 
     def __init__(self) -> None:
         self._wanted: dict[int, int] = {}
@@ -61,7 +61,7 @@ class _Select:
         del self._wanted[number]
 
     def poll(self, milliseconds: float) -> list[tuple[int, int]]:
-        """Wait so long for any of them; a file that was closed meanwhile is not reported."""
+        """Wait for any of the files; one that was closed meanwhile is not reported."""
         reads = [number for number, events in self._wanted.items() if events & READ]
         writes = [number for number, events in self._wanted.items() if events & WRITE]
         found: dict[int, int] = {}
@@ -73,5 +73,5 @@ class _Select:
 
 
 def poller() -> Any:
-    """Watches several files: ``select.poll`` where there is one."""
+    """Make a poll object for several files: ``select.poll`` where it exists."""
     return select.poll() if hasattr(select, "poll") else _Select()

@@ -3,8 +3,8 @@
 Not ``threading.Event``: an exception that a handler raises within it can leave its lock taken, or
 released twice, and then every thread that waits for it or sets it is stuck.
 
-Handlers run in the main thread, and a system may deliver a signal to another one: then Python does
-not wake the main thread. So that one wakes by itself every ``LOOK_S`` seconds.
+Handlers run in the main thread, and a system may deliver a signal to another thread: then Python
+does not wake the main thread. So the main thread wakes by itself every ``LOOK_S`` seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOOK_S = 1.0
 
 
 class ThreadFlag:
-    """A flag that threads wait for. A lock is made by whoever does: most are set before."""
+    """A flag that threads wait for. Each waiter makes a lock of its own: most flags need none."""
 
     __slots__ = ("_flag", "_waiters")
 
@@ -26,13 +26,13 @@ class ThreadFlag:
         self._waiters: list[threading.Lock] = []
 
     def set(self) -> None:
-        self._flag = True  # first: whoever comes to wait looks at it once it can be woken
+        self._flag = True  # first: a new waiter looks at it after it can be woken
         if self._waiters:
             for waiter in list(self._waiters):
                 try:
                     waiter.release()
                 except RuntimeError:
-                    pass  # it was woken before, and has not left yet
+                    pass  # this waiter was woken before, and has not left yet
 
     def clear(self) -> None:
         self._flag = False

@@ -1,4 +1,4 @@
-"""Make TLS contexts from files, for every wire that encrypts."""
+"""Make TLS contexts from files, for all engines that encrypt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import Misconfigured
 
 
 class Tls(NamedTuple):
-    """Files in PEM format: who may be trusted, and who we are."""
+    """Files in PEM format: the trusted authorities, and the client's certificate and key."""
 
     ca: str | None = None
     cert: str | None = None
@@ -17,9 +17,9 @@ class Tls(NamedTuple):
 
 
 def context_of(tls: Tls, protocol: str) -> ssl.SSLContext:
-    """Make a TLS context from files; without an authority, those of the system are trusted.
+    """Make a TLS context from files; without ``ca``, the system's authorities are trusted.
 
-    ``protocol`` is what is spoken over the connection, as ALPN names it.
+    ``protocol`` is the protocol over TLS, as ALPN names it.
     """
     if (tls.cert is None) != (tls.key is None):
         raise Misconfigured("a certificate of the client needs both options: cert and key")

@@ -1,4 +1,4 @@
-"""The world of asyncio: every verb is awaited natively by the loop that the world was made in."""
+"""The world of asyncio: every verb is awaited by the loop that the world was made in."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Signal:
         loop = self._world.loop
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.add(waiter)
-        if self._flag:  # set by another thread before we were in the list
+        if self._flag:  # set by another thread before the waiter was added
             _resolve(waiter, True)
         timer = None if delay is None else loop.call_later(delay, _resolve, waiter, False)
         try:
@@ -91,7 +91,7 @@ class _Task:
 
 
 class _Kept:
-    """A job whose task is followed by another one when somebody cancels it.
+    """A job whose task is started again when somebody cancels it.
 
     Not at once: the loop may be about to end, and a task that begins then would be left behind.
     """

@@ -1,4 +1,4 @@
-"""Run the calls of a blocking client in one thread, in the order they come, for asyncio."""
+"""Run the calls of a blocking client in one thread, in order, for asyncio."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _Call = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...], dict[s
 class Worker:
     """An adopted client: its calls run in order on one thread of its own.
 
-    A call that was cancelled runs to its end all the same; what is called next finds it done. A
-    queue and one hop back is all it takes: an executor would make two futures for each call.
+    A call that was cancelled runs to its end all the same, before the next call. A queue and one
+    callback to the loop are all it takes: an executor would make two futures for each call.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, label: str) -> None:

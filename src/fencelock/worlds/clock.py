@@ -14,7 +14,7 @@ from functools import partial
 
 
 def namespace_offset(text: str) -> float:
-    """Seconds that a Linux time namespace adds to the boot-time clock, from ``timens_offsets``."""
+    """Read from ``timens_offsets`` the seconds that a Linux time namespace adds to boot time."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) == 3 and fields[0] == "boottime":
@@ -43,5 +43,5 @@ now: Callable[[], float] = _pick()
 
 
 def wall_us() -> int:
-    """Microseconds since 1970, as the machine believes."""
+    """Return the microseconds since 1970 on the wall clock."""
     return time.time_ns() // 1000

@@ -34,7 +34,7 @@ class HostWorld:
     """Identity, time and randomness of the process we run in."""
 
     def admit(self) -> None:
-        """Everywhere in this process is right."""
+        """Do nothing: every thread of this process may use this world."""
 
     def __init__(self) -> None:
         # Bound once: they are called on every step.
@@ -42,7 +42,7 @@ class HostWorld:
         self.generation = _forks.__len__
 
     def unbound(self) -> None:
-        """Blocks end themselves where no exception comes between two bytecodes."""
+        """Do nothing: a block ends itself where no exception comes between two bytecodes."""
 
     def stalls(self) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""Tell programs what became of a run."""
+"""Report the outcome of a run to programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .supervisor import Outcome
 
 
 class Status:
-    """The one JSON object that ``--status-fd`` asks for, filled in as things happen."""
+    """The JSON object that ``--status-fd`` requests, filled in as things happen."""
 
     def __init__(self, descriptor: int | None, name: str) -> None:
         self._descriptor = descriptor
@@ -24,13 +24,13 @@ class Status:
         self.error: str | None = None
 
     def ran(self, outcome: Outcome) -> None:
-        """The command ran and ended."""
+        """Record how the command ran and ended."""
         self.child_code = outcome.code
         self.lost_reason = outcome.lost_reason
         self.outcome = "lost" if outcome.stopped else "timed_out" if outcome.timed_out else "ran"
 
     def write(self, code: int) -> None:
-        """Write the object, if somebody wants it."""
+        """Write the object, if a descriptor was named."""
         if self._descriptor is None:
             return
         import json
@@ -52,4 +52,4 @@ class Status:
         try:
             os.write(self._descriptor, json.dumps(facts).encode() + b"\n")
         except OSError:
-            pass  # whoever wanted it is gone
+            pass  # its reader is gone

@@ -1,1 +1,1 @@
-"""The verbs: one module each, imported only when it is asked for."""
+"""The verbs: one module each, imported only when it is used."""

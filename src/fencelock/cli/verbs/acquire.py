@@ -38,12 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Acquire and hand over to whoever reads our stdout."""
+    """Acquire the lock, and hand the lease over to the reader of stdout."""
     from ..acquisition import check_excludes, check_portable, obtain, reach, report_busy
 
     request = lock_request(
         options, pid=os.getppid()
-    )  # the script: this process is gone when it holds
+    )  # the script: this process has exited while the lease lasts
     try:
         with Signals() as signals, reach(options, signals) as client:
             check_excludes(client, options)
@@ -72,7 +72,7 @@ def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
         if slot is not None:
             exports[SLOT] = str(slot)
         elif SLOT in os.environ:
-            terminal.out(f"unset {SLOT}")  # that of another lease
+            terminal.out(f"unset {SLOT}")  # the slot of another lease
         if options.url is not None:
             exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
         for key, value in exports.items():

@@ -57,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _pairs(client: Client, options: argparse.Namespace) -> list[float]:
-    """Seconds of each acquire and release of a free lock."""
+    """Return the seconds of each acquire and release of a free lock."""
     lock = client.lock(f"fencelock-bench-{os.getpid()}", ttl=TTL_S, timeout=10)
     lock.acquire().release()
     spent: list[float] = []
@@ -69,7 +69,7 @@ def _pairs(client: Client, options: argparse.Namespace) -> list[float]:
 
 
 def _handoffs(client: Client, url: str | None, count: int) -> list[float]:
-    """Seconds from our release to the return of another process's acquire."""
+    """Return the seconds from each release of ours to the return of another process's acquire."""
     name = f"fencelock-bench-handoff-{os.getpid()}"
     lock = client.lock(name, ttl=TTL_S, timeout=30)
     with BenchPeer(url, name) as peer:
@@ -77,7 +77,7 @@ def _handoffs(client: Client, url: str | None, count: int) -> list[float]:
 
 
 def _figures(spent: list[float]) -> dict[str, float]:
-    """Median and 99th percentile, in microseconds."""
+    """Compute the median and the 99th percentile, in microseconds."""
     ordered = sorted(spent)
     last = len(ordered) - 1
     return {
@@ -124,7 +124,7 @@ class BenchPeer:
         self._process.communicate()
 
     def take_from(self, client: Client, lock: Lock) -> float:
-        """Let the other process queue behind us, release, and return the seconds it took."""
+        """Let the other process queue behind us, release, and return the hand-off's seconds."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         lease = lock.acquire()

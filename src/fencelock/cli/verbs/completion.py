@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def options_of(verb: str) -> list[Option]:
-    """The options of a verb, from its parser."""
+    """Return the options of a verb, from its parser."""
     parser: Parser = parser_of(verb)[0]
     return [
         Option(list(action.option_strings), action.help or "", action.nargs != 0)

@@ -1,4 +1,4 @@
-"""``fencelock demo``: what ``python -m fencelock.demo`` shows, as a program of its own."""
+"""``fencelock demo``: run ``python -m fencelock.demo`` as a program of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Show it; with --json the story goes to stderr and the verdict to stdout."""
+    """Run the demo; with --json its story goes to stderr and the verdict to stdout."""
     command = [sys.executable, "-m", "fencelock.demo"]
     if options.unsafe:
         command.append("--unsafe")

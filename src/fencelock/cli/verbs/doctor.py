@@ -1,4 +1,4 @@
-"""``fencelock doctor [URL]``: can I lock here, how long does it take, and what would go wrong."""
+"""``fencelock doctor [URL]``: whether locking works here, how long it takes, what may go wrong."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Report(NamedTuple):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Examine and report; a problem is an exit code."""
+    """Examine and report; return an exit code other than 0 for a problem."""
     report = diagnose(options)
     if options.json:
         terminal.emit(
@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def diagnose(options: argparse.Namespace) -> Report:
-    """Try every step with a lock of our own, and ask the engine about itself."""
+    """Time every step with a lock of our own, and have the engine examine itself."""
     times: dict[str, float] = {}
     with _timed(times, "connect", lambda: connected(options)) as client:
         fences = [_round_trip(client, times) for _ in range(REPEATS)]
@@ -136,5 +136,5 @@ def _words(report: Report) -> list[str]:
 
 
 def brief_ms(spent: float) -> str:
-    """A time that is usually below a millisecond."""
+    """Format a time that is usually below a millisecond."""
     return f"{spent * 1000:.3g} ms" if spent < 1 else f"{spent * 1000:,.0f} ms"

@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
             number = _until_the_end(lease, signals)
             released = give_back(lease, signals)
             if not released or lease.reason is not None:
-                lease.check()  # raises: it is lost
+                lease.check()  # raises: the lease is lost
     except NotAcquired as error:
         return report_busy(error, request, options.json)
     if options.json:

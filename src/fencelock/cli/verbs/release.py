@@ -1,4 +1,4 @@
-"""``fencelock release [LEASE]``: give a lock of a script back."""
+"""``fencelock release [LEASE]``: release a lock of a script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Release, or say that there was nothing of ours to release."""
+    """Release the lease; LeaseLost if it was over before."""
     grant = given(options.lease)
     with connected(options) as client:
         freed = take_over(client, grant).release()

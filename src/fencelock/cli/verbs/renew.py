@@ -1,4 +1,4 @@
-"""``fencelock renew [LEASE]``: give a lock of a script more time."""
+"""``fencelock renew [LEASE]``: renew a lock of a script."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Renew, or say that the lease is lost."""
+    """Renew the lease; LeaseLost if it is lost."""
     from ... import observe
 
     grant, ttl = given(options.lease), optional(options.ttl)
     ttl = grant.ttl if ttl is None else check_ttl(ttl, "--ttl")
-    observe.redirect(lambda _: None)  # a loss is an error here, and said once
+    observe.redirect(lambda _: None)  # a loss is an error here, and printed once
     with connected(options) as client:
         lease = take_over(client, grant._replace(ttl=ttl))
         lease.renew()

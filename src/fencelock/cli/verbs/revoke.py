@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Revoke after asking."""
+    """Revoke the lock after a confirmation."""
     name, reason = name_of(options.name), check_reason(options.reason)
     if not options.yes and not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         raise BadArguments("revoke asks before it acts, and nobody is there to answer: pass --yes")

@@ -1,4 +1,4 @@
-"""``fencelock schema ENGINE``: what an engine needs in a database, for a migration."""
+"""``fencelock schema ENGINE``: the tables that an engine needs in a database, for a migration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the statements; nothing is connected to."""
+    """Print the statements without connecting to anything."""
     tables = import_module(f"fencelock.engines.{options.engine}.tables")
     if options.schema and options.engine != "postgresql":
         raise Misconfigured(f"{options.engine} has no schemas beside databases: leave --schema out")

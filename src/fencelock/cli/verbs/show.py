@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def facts(state: State) -> dict[str, object]:
-    """One lock for programs."""
+    """Describe one lock in JSON values, for programs."""
     kinds = {
         kind: {"held": len(one.holders), "limit": one.limit, "waiting": len(one.waiters)}
         for kind in KINDS
@@ -55,7 +55,7 @@ def facts(state: State) -> dict[str, object]:
 
 
 def _left(holding: Holding) -> str:
-    """A renewal may give more time than the lease began with; a key without expiry never ends."""
+    """Describe the time left: a renewal may give more than the ttl; some keys have no expiry."""
     if is_endless(holding):
         return "without end: it is not a lease, but a key without expiry"
     left = brief(holding.remaining)
@@ -63,7 +63,7 @@ def _left(holding: Holding) -> str:
 
 
 def words(state: State) -> list[str]:
-    """One name for people: what is held and waited for of each kind that is in use."""
+    """Describe one name for people: holders and waiters of each kind of lock that is in use."""
     name, wanted = terminal.fitting(state.name), terminal.colors(sys.stdout)
     parts: list[list[str]] = []
     for kind in KINDS:

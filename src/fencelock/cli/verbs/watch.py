@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look again and again until a signal or the end of whoever reads."""
+    """Scan again and again until a signal comes, the reader is gone, or ``--count`` is reached."""
     from ..acquisition import reach
 
     prefix, interval = prefix_of(options.prefix), seconds(options.interval)
@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _nap(signals: Signals, until: float) -> int:
-    """Sleep; the number of a signal that ends us, or 0."""
+    """Sleep; return the number of a signal that ends this process, or 0."""
     while (left := until - clock.now()) > 0:
         select.select([signals.fileno()], [], [], left)
         if number := signals.ending():
@@ -56,7 +56,7 @@ def _nap(signals: Signals, until: float) -> int:
 
 
 class _Stream:
-    """One object for each change."""
+    """Prints one JSON object for each change."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, int], Holding] = {}
@@ -75,12 +75,12 @@ class _Stream:
             if key not in self._known:
                 yield "held", holding
             elif self._known[key].role != holding.role:
-                yield "changed", holding  # a writer reads on
+                yield "changed", holding  # a writer has become a reader
         self._known = present
 
 
 class _Table(_Stream):
-    """The whole picture, drawn over the last one."""
+    """Draws the whole table over the last one."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""What the engines over services of Google Cloud share: calls over grpcio, errors, settings."""
+"""Shared code of the engines over Google Cloud services: calls over grpcio, errors, settings."""

@@ -1,4 +1,4 @@
-"""Read from a URL which project is meant, and whether an emulator stands for it."""
+"""Read the project from a URL, and whether an emulator is used in its place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_emulator(value: object) -> str:
 
 
 def settled(address: Address, variable: str) -> Address:
-    """Name the emulator that Google's own clients would use, if none is named."""
+    """Add the emulator that Google's own clients would use, if the options name none."""
     found = os.environ.get(variable)
     if not found or "emulator" in address.options:
         return address
@@ -36,7 +36,7 @@ def settled(address: Address, variable: str) -> Address:
 
 
 def read_project(address: Address, example: str) -> str:
-    """Return the project that a URL has in the place of a host."""
+    """Return the project, which a URL has instead of a host."""
     project, port = address.hosts[0] if len(address.hosts) == 1 else ("", None)
     if port is not None:
         raise Misconfigured(f"{example}: a server of one's own is named by emulator=host:port")
@@ -50,5 +50,5 @@ def read_project(address: Address, example: str) -> str:
 
 
 def emulator_finding(variable: str) -> Finding:
-    """What a doctor says of an emulator."""
+    """Return the doctor's finding about an emulator."""
     return Finding("warning", "emulator", _EMULATOR, _EMULATOR_ADVICE.format(variable))

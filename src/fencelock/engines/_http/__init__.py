@@ -1,5 +1,5 @@
-"""The HTTP/1.1 client that engines share: pools of connections to nodes, in both flavors.
+"""The HTTP/1.1 client that engines share: connection pools for nodes, in both flavors.
 
-``wire/`` has the connections and the pools; ``errors.py`` says what became of a request that had no
-answer. What an answer means is for each engine to say.
+``wire/`` has the connections and the pools; ``errors.py`` has the errors of requests without a
+response. Responses are interpreted by each engine.
 """

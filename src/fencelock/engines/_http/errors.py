@@ -1,4 +1,4 @@
-"""What became of a request that had no answer: it was not sent, or nobody knows."""
+"""The errors of a request without a response: it was not sent, or its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from ...errors import Misconfigured, OutcomeUnknown, Unavailable
 
 
 def silent(where: str, why: object) -> OutcomeUnknown:
-    """The error of a call that was sent and not answered."""
+    """Return the error of a call that was sent and not answered."""
     return OutcomeUnknown(f"{where} did not answer ({why}): the call may have taken effect")
 
 
 def unreachable(where: str, why: object) -> Unavailable:
-    """The error of a call that was not sent."""
+    """Return the error of a call that was not sent."""
     return Unavailable(f"{where} cannot be reached ({why}); nothing happened")
 
 
 def untrusted(where: str, why: object) -> Misconfigured:
-    """The error of a node whose certificate, or whose view of ours, does not fit."""
+    """Return the error of a TLS handshake that failed, by the node's certificate or by ours."""
     return Misconfigured(
         f"{where}: TLS failed ({why}); nothing was sent. Name the authority of its certificate by "
         "ca=, see that it is for this host, and name cert= and key= if it asks for one"

@@ -1,8 +1,8 @@
-"""Give a hold that is over back exactly once, and let any other caller wait for that.
+"""Release a hold that is over exactly once, and let any other caller wait for that.
 
 The timer, a renewal that came too late and a holder that releases late may all find the same hold
-over. Whoever is second must not unlock again: by then the key, or the connection, may be somebody
-else's. Nor may it say that the hold is gone while the server still has it.
+over. The second of them must not unlock again: by then another owner may have the key, or the
+connection. Nor may it report the hold as gone while the server still has it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ class ReleaseOnce:
         self._under_way: dict[str, Signal] = {}
 
     def begin(self, owner: str, hold: object) -> bool:
-        """Say whether the caller is to give this hold back, and then call ``done``.
+        """Return whether the caller is to release this hold, and then call ``done``.
 
-        Only after this may it be taken out: who misses a hold finds that its release is under way.
+        Only after this may it be removed from the holds: a caller that no longer finds it there
+        then finds that its release is under way.
         """
         mine = self._world.signal()
         if self._under_way.setdefault(owner, mine) is not mine:
             return False
         if self._holds.get(owner) is hold:
             return True
-        self.done(owner)  # it was given back before, and this owner may have another by now
+        self.done(owner)  # it was released before, and this owner may have another hold by now
         return False
 
     def done(self, owner: str) -> None:
-        """The server has it no more, or nothing more can be done about it here."""
+        """End a release: the server no longer has the hold, or nothing more can be done here."""
         self._under_way.pop(owner).set()
 
     async def settled(self, owners: Iterable[str], within: float) -> None:
-        """Wait, for so long, until no release of theirs is under way."""
+        """Wait until no release for these owners is under way, for ``within`` seconds at most."""
         deadline = self._world.now() + within
         for owner in owners:
             if (signal := self._under_way.get(owner)) is not None:

@@ -1,4 +1,4 @@
-"""Read a file of SQL whose parts are named: each begins with a line ``-- kind: name``."""
+"""Read an SQL file whose parts are named: each begins with a line ``-- kind: name``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _WORD = re.compile(r"\{(\w+)\}")
 
 
 def sections(file: Path) -> dict[str, str]:
-    """The parts of a file, by name, with their comments."""
+    """Return the parts of a file, by name, with their comments."""
     _, *parts = _HEAD.split(file.read_text(encoding="utf-8"))
     return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def composed(file: Path, **words: object) -> dict[str, str]:
-    """The same on one line each, without comments.
+    """Return the parts of a file, by name, each on one line and without comments.
 
-    ``{word}`` stands for one of the words, or for a part that comes before.
+    ``{word}`` stands for one of ``words``, or for an earlier part.
     """
     found = {word: str(value) for word, value in words.items()}
     for name, text in sections(file).items():

@@ -1,7 +1,8 @@
-"""Ask the agents of a datacenter, and map what they answer that is no success: one table.
+"""Send requests to the agents of a datacenter, and map their errors: one table.
 
-Consul answers most failures with 500 and a sentence. Few sentences prove that nothing was done; the
-others leave open what became of a write. A question that was not answered has changed nothing.
+Consul answers most failures with 500 and a sentence. Few of the sentences prove that nothing was
+done; after the others the outcome of a write is unknown. A read that was not answered has changed
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .settings import VARIABLE, Settings
 
 T = TypeVar("T")
 OK, FORBIDDEN, MISSING, CONFLICT, TOO_MANY, FAILED = 200, 403, 404, 409, 429, 500
-WAIT_S = 20.0  # of a blocking query; an agent adds up to a sixteenth
+WAIT_S = 20.0  # the wait of a blocking query; an agent adds up to a sixteenth
 OPERATIONS_MAX = 64  # of a transaction
 TEXT_MAX = 300
 NO_LEADER = "no server leads: a majority of the servers has to run"
@@ -39,7 +40,7 @@ _WRONG = {"Invalid Session TTL": "set session_ttl_min to what that of the server
 
 
 class Refused(NamedTuple):
-    """Why a transaction was not carried out, by the numbers of its operations."""
+    """The errors of a transaction that was rolled back, by the index of the operation."""
 
     why: dict[int, str]
 
@@ -48,7 +49,7 @@ class Refused(NamedTuple):
 
 
 class Agents:
-    """The agents that one client may ask."""
+    """Sends requests to the agents of one client."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._token = settings.token
@@ -70,25 +71,25 @@ class Agents:
         return headers if self._token is None else (*headers, ("x-consul-token", self._token))
 
     async def get(self, target: str, read: Callable[[Any], T]) -> T | None:
-        """Read something; None where there is nothing."""
+        """Send a GET and decode its reply; None if there is nothing."""
         return await self._read(target, read, self._timeout, "calls")
 
     async def find(self, key: str) -> Pair | None:
-        """Read a key as the last write has left it."""
+        """Read a key in consistent mode; None if it does not exist."""
         return await self.get(f"{path_of(key)}?consistent", _first)
 
     async def changed(self, key: str, index: int) -> int:
-        """Wait until a key has another index, or for a while; 0 is that of one that is gone."""
+        """Wait until a key's index differs, or WAIT_S; return the index, 0 if the key is gone."""
         target, timeout = f"{path_of(key)}?index={index}&wait={WAIT_S:g}s", WAIT_S * 17 / 16
         found = await self._read(target, _first, timeout + self._timeout, "polls")
         return 0 if found is None else found.modify_index
 
     async def put(self, target: str, body: object = None) -> Any:
-        """Change something; None where it is not there."""
+        """Send a PUT and return its reply; None if the target does not exist."""
         return self._answer(await self._send("PUT", target, body, self._timeout), _same)
 
     async def renew(self, session: str) -> bool:
-        """Renew a session; whether there is one. One whose answer was lost may have been."""
+        """Renew a session; return whether it exists. Without a reply, it may have been renewed."""
         target = f"/v1/session/renew/{session}"
         response = await self._send("PUT", target, None, self._timeout, "renewals")
         return self._answer(response, _same) is not None
@@ -96,14 +97,14 @@ class Agents:
     async def transact(
         self, *operations: Operation, purpose: Purpose = "calls"
     ) -> list[Pair] | Refused:
-        """Carry out all operations or none: the keys that were written, or why not."""
+        """Send a transaction; return the keys that were written, or why it was rolled back."""
         response = await self._send("PUT", "/v1/txn?consistent", operations, self._timeout, purpose)
         if response.status == CONFLICT and b"Permission denied" not in response.body:
             return _understood(response, _refused)
         return self._answer(response, _written) or []
 
     async def check(self, checks: Sequence[Operation]) -> set[int]:
-        """The numbers of those checks that do not hold, by the word of the leader of a majority."""
+        """Return the indexes of the checks that fail, as verified by the leader with a majority."""
         try:
             done = await self.transact(*checks, purpose="renewals")
         except OutcomeUnknown as error:
@@ -133,14 +134,14 @@ class Agents:
 
 
 def _undone(response: Response) -> str:
-    """What an answer advises that proves that nothing was done, and another may do better."""
+    """Return advice if a reply proves that nothing was done, so that another agent may be tried."""
     said = response.body[:TEXT_MAX].decode(errors="replace")
     busy = _UNDONE["rate limit"] if response.status == TOO_MANY else ""
     return next((text for sign, text in _UNDONE.items() if sign in said), busy)
 
 
 def _mapped(response: Response) -> FencelockError:
-    """The error of ours for an answer that is no success."""
+    """Return our error for a reply that is not a success."""
     said = shown(response.body[:TEXT_MAX].decode(errors="replace").strip())
     told = f"{response.where} ({response.status}: {said})"
     if response.status == FORBIDDEN or "Permission denied" in said or "ACL not found" in said:

@@ -1,4 +1,4 @@
-"""Find what of a datacenter and its settings would break a promise."""
+"""Find what in a datacenter and its settings would break a promise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEV_ADVICE = "run a server with a data_dir: one started by -dev forgets all when
 
 
 async def diagnose(agents: Agents, settings: Settings) -> list[Finding]:
-    """All findings about one datacenter."""
+    """Return all findings about one datacenter."""
     count = await agents.get("/v1/status/peers", len) or 0
     findings = [Finding("ok", "servers", f"{count} servers decide by majority")]
     if count < SERVERS_MIN:

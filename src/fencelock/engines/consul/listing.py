@@ -1,7 +1,8 @@
-"""Read locks from outside, and take them away.
+"""Read and revoke the locks of all clients.
 
-Ages are worked out from wall clocks, which may differ between machines: they are for people, and
-nothing is decided by them. What is left of a lease only its holder knows: its whole ttl is shown.
+Ages are computed from wall clocks, which may differ between machines: they are for display, and
+nothing is decided by them. The remaining time of a lease is known to its holder only: its whole ttl
+is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
 class Listing:
-    """What one client can read of all locks."""
+    """Inspects and revokes locks by one client's requests."""
 
     def __init__(self, world: World, agents: Agents, keys: Keys, sessions: Sessions) -> None:
         self._world = world
@@ -50,7 +51,7 @@ class Listing:
         if pair.owner:
             age = max(self._world.wall_us() - pair.since_us, 0) / 1e6
             return Holding(name, pair.fence, pair.ttl, age, pair.ttl, pair.meta)
-        target = f"/v1/session/info/{pair.session}"  # another program's: what its session tells
+        target = f"/v1/session/info/{pair.session}"  # another program's lock: read its session
         info = await self._agents.get(target, lambda found: dict(found[0]) if found else {}) or {}
         meta = {"host": str(info.get("Node", "")), "session": str(info.get("Name", ""))}
         said = _DURATION.findall(str(info.get("TTL", "")))
@@ -58,9 +59,10 @@ class Listing:
         return Holding(name, pair.fence, ttl, 0.0, ttl, meta)
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Delete a holder's key, in the transaction that leaves word for its owner.
+        """Delete a holder's key, in a transaction that writes the reason to a key for its owner.
 
-        That is on a session of its own, which nobody renews, so that Consul deletes it in the end.
+        That key is on a session of its own, which is never renewed, so that Consul deletes it in
+        the end.
         """
         key = self._keys.of(name)
         for _ in range(TRIES):
@@ -78,7 +80,7 @@ class Listing:
         raise Unavailable(f"{name!r} changed hands faster than it could be revoked; it was not")
 
     async def why_gone(self, owner: str) -> Gone:
-        """Why an owner's key is not its own any more."""
+        """Return why an owner no longer holds its key."""
         target = f"{path_of(self._keys.revocation(owner))}?consistent"
         word = await self._agents.get(target, lambda found: read_value(found[0]))
         return LOST if word is None else Gone("revoked", str(word.get("reason", "")))

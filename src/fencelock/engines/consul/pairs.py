@@ -1,11 +1,12 @@
 """The keys and values of locks, and the operations of a transaction that change them.
 
 A key that is held has a session. Its flags are those of HashiCorp's client, which takes a key with
-any other for no lock. The value is ours: JSON with the owner, its ttl, when it came and who it is.
+other flags for something else than a lock. The value is ours: JSON with the owner, the ttl, the
+time of the acquire and the meta.
 
-A key is the name behind the prefix, as it is wherever the path of a request can carry it. That
-cannot have empty segments, ``.`` and ``..``, nor characters that Consul takes for unprintable, such
-as those of a later Unicode than its own: they are percent-encoded, and so is ``%``.
+A key is the prefix and the name, unchanged if the path of a request can carry them. A path cannot
+have empty segments, ``.`` and ``..``, nor characters that Consul takes for unprintable, such as
+those of a later Unicode than its own: they are percent-encoded, and so is ``%``.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from urllib.parse import quote, unquote
 from ...model import Meta, Request
 
 FLAGS = 0x2DDCCBC058A50C18  # of every lock of HashiCorp's client
-CONTENDER_FLAGS = 0xE0F69A2BAA414DE0  # of a part in its semaphores
-REVOKED = "%revoked/"  # no escaped name has this
+CONTENDER_FLAGS = 0xE0F69A2BAA414DE0  # of a contender's key in its semaphores
+REVOKED = "%revoked/"  # no escaped name contains this
 
 Operation: TypeAlias = dict[str, dict[str, Any]]
 _EMPTY = re.compile(r"(?<=/)/|^/")
@@ -31,14 +32,14 @@ _DOTS = re.compile(r"(?:(?<=/)|^)\.\.?(?=/|$)")
 
 
 class Pair(NamedTuple):
-    """One key as it was read."""
+    """One key, as read."""
 
     key: str
     modify_index: int
-    session: str  # empty where nobody holds it
-    is_lock: bool  # it was acquired before, or is marked as one: else it is somebody's data
+    session: str  # empty if it is not held
+    is_lock: bool  # it was acquired before, or has a lock's flags: else it is other data
     is_contender: bool
-    owner: str  # empty where it is another program's
+    owner: str  # empty if it is another program's
     fence: int
     ttl: float
     since_us: int
@@ -64,7 +65,7 @@ def read_pair(found: Mapping[str, Any]) -> Pair:
 
 
 def read_value(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a value that is a JSON object; none of any other."""
+    """Decode the value of a key, a JSON object; empty for any other value."""
     try:
         value: object = json.loads(base64.b64decode(str(found.get("Value") or "")))
     except (ValueError, RecursionError):
@@ -86,17 +87,17 @@ class Keys:
         return _escaped(self._prefix + name)
 
     def below(self, prefix: str) -> str:
-        """What the keys of all names with a prefix begin with; those of others may, too."""
+        """Return the start of the keys of all names with a prefix; other keys may have it, too."""
         whole = self._prefix + prefix
         return _escaped(whole[: whole.rfind("/") + 1])
 
     def name(self, key: str) -> str:
-        """The name whose key this is, if there is one."""
+        """Return the name whose key this is; empty if there is none."""
         name = unquote(key).removeprefix(self._prefix)
         return name if name and self.of(name) == key else ""
 
     def revocation(self, owner: str) -> str:
-        """Where an owner finds why its lock was revoked. Nobody learns from it who that is."""
+        """Return the key of the reason of a revocation, by a hash: the owner id stays secret."""
         named = hashlib.sha256(owner.encode()).hexdigest()[:32]
         return f"{self.below('')}{REVOKED}{named}"
 
@@ -122,7 +123,7 @@ def unchanged(key: str, index: int) -> Operation:
 
 
 def free(key: str, found: Pair | None) -> Operation:
-    """See that a key is as free as it was when it was read."""
+    """Check that a key has not changed since it was read as free."""
     if found is None:
         return {"KV": {"Verb": "check-not-exists", "Key": key}}
     return unchanged(key, found.modify_index)
@@ -144,12 +145,12 @@ def delete(key: str) -> Operation:
 
 
 def acquired(request: Request, ttl: float, wall_us: int) -> str:
-    """The value of a key that is acquired. Meta is JSON already."""
+    """Encode the value of a key that is acquired. Meta is JSON already."""
     told = json.dumps({"owner": request.owner, "ttl_ms": round(ttl * 1000), "since": wall_us})
     return f'{told[:-1]}, "meta": {request.meta}}}'
 
 
 def moved(found: Pair, ttl: float) -> str:
-    """The value of a key that gets another session, and keeps its fence."""
+    """Encode the value of a key that moves to another session, and keeps its fence."""
     told = {"owner": found.owner, "ttl_ms": round(ttl * 1000), "since": found.since_us}
     return json.dumps({**told, "fence": found.fence, "meta": found.meta})

@@ -1,4 +1,4 @@
-"""Read from a URL how to reach the agents, and as whom."""
+"""Read the settings of the connections to the agents, and the token, from a URL."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common
 
 PORT, TLS_PORT = 8500, 8501
 VARIABLE = "CONSUL_HTTP_TOKEN"  # as HashiCorp's own programs read it
-SESSION_TTL_MIN_S, SESSION_TTL_MAX_S = 10.0, 86_400.0  # what Consul allows unless told otherwise
+SESSION_TTL_MIN_S, SESSION_TTL_MAX_S = 10.0, 86_400.0  # what Consul allows by default
 LOCK_DELAY_MAX_S = 60.0
-_TOKEN = re.compile(r"[!-~]{1,4096}")  # what a header can carry, without spaces
+_TOKEN = re.compile(r"[!-~]{1,4096}")  # the characters of a header's value, without spaces
 
 
 def _read_token(value: object) -> str:
@@ -34,7 +34,7 @@ OPTIONS: dict[str, Reader] = {
 
 
 class Settings(NamedTuple):
-    """Where the agents are, and how they are asked."""
+    """The addresses of the agents, and the options of the requests."""
 
     nodes: tuple[tuple[str, int], ...]
     tls: Tls | None

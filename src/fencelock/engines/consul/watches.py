@@ -1,8 +1,8 @@
-"""Have those who wait look again: one blocking query for each key that is waited for.
+"""Wake waiters to look again: one blocking query for each key that has waiters.
 
-A query waits for a key to have another index than a waiter has seen, so that no change is missed
-between its look and the query. It wakes all waiters of the key. They come in no order: whoever asks
-first gets the lock.
+A query waits until a key has another index than the one a waiter has read, so that no change is
+missed between the read and the query. It wakes all waiters for the key. They have no order: the
+first one to send its request gets the lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.signals: dict[str, Signal] = {}
-        self.index = 0  # that the last one saw who has to wait
+        self.index = 0  # the ModifyIndex that the last waiter read
         self.queries = False
 
 
@@ -36,12 +36,12 @@ class Watches:
         self._closed = False
 
     def join(self, key: str, owner: str, signal: Signal) -> None:
-        """Set the signal whenever this owner should look again."""
+        """Register the signal of an owner that waits for a key."""
         with self._mutex:
             self._by_key.setdefault(key, _Watch()).signals[owner] = signal
 
     def leave(self, key: str, owner: str) -> None:
-        """Forget an owner that waits no more. A query that is under way ends by itself."""
+        """Remove the signal of an owner. A query in progress ends by itself."""
         with self._mutex:
             watch = self._by_key.get(key)
             if watch is not None:
@@ -50,7 +50,7 @@ class Watches:
                     del self._by_key[key]
 
     def arm(self, key: str, index: int) -> bool:
-        """Wake the waiters once a key has another index; whether a query will tell."""
+        """Query for a change of a key's index; return whether a query will wake the waiters."""
         with self._mutex:
             watch = self._by_key.get(key)
             if watch is None or self._closed:
@@ -75,12 +75,12 @@ class Watches:
                 if await self._agents.changed(key, index) not in (index, watch.index):
                     return
         except FencelockError:
-            await sleep(self._world, RETRY_S)  # those who wait meet the same themselves
+            await sleep(self._world, RETRY_S)  # the waiters get the same error themselves
         finally:
             self._wake(key, watch)
 
     def _wake(self, key: str, watch: _Watch) -> None:
-        """Let all look: whoever has to wait on has the next query begun."""
+        """Wake all waiters of a query that has ended: if they must wait on, they arm the next."""
         with self._mutex:
             watch.queries, self._queries = False, self._queries - 1
             signals = list(watch.signals.values())

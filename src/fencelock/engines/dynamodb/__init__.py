@@ -1,1 +1,1 @@
-"""Locks in a table of Amazon DynamoDB, in the layout of the lock client that AWS has for Java."""
+"""Locks in a table of Amazon DynamoDB, with the item layout of AWS's lock client for Java."""

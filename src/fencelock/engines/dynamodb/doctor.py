@@ -1,4 +1,4 @@
-"""Find what of a table and its settings would break a promise."""
+"""Check a table and its settings against our promises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REGION_ADVICE = "have all clients of a lock name the same region"
 
 
 async def diagnose(table: Table, wall_us: Callable[[], int]) -> list[Finding]:
-    """All findings about one table."""
+    """Return all findings about one table."""
     before = wall_us()
     try:
         answer = await table.call("describe_table")
@@ -36,7 +36,7 @@ async def diagnose(table: Table, wall_us: Callable[[], int]) -> list[Finding]:
 
 
 async def _items(table: Table) -> Finding:
-    """Whether items are deleted that no lock needs any more."""
+    """Return whether DynamoDB deletes items that no lock needs any more."""
     try:
         answer = await table.call("describe_time_to_live")
     except EngineError as error:

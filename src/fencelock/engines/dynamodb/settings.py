@@ -1,4 +1,4 @@
-"""Read from a URL which table is meant and how to reach it."""
+"""Read the table and its endpoint from a URL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...engine import Address
 from ...errors import Misconfigured
 from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common, switch, text
 
-ANY_REGION = "us-east-1"  # for a server of one's own, which has none
+ANY_REGION = "us-east-1"  # for a self-hosted server, which has no region
 EXAMPLE = "write dynamodb://eu-central-1/locks, or dynamodb://host:port/locks for another server"
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")

@@ -1,7 +1,7 @@
-"""Contend for a name that several may hold: the steps that semaphores and read/write locks share.
+"""Contend for a name with several holders: the steps that semaphores and read/write locks share.
 
 A key is registered before the request that puts it is sent; a request that was not answered may
-still put it. Whatever is read after a wait says whether the key, and so its lease, is there.
+still put it. The read after each wait shows whether the key, and so its lease, still exists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .share_keys import ShareKeys
 
 
 class Contention:
-    """What one client does to get a share of a name, whatever its kind."""
+    """The steps of one client to get a share of a name, of either kind."""
 
     def __init__(self, world: World, leases: Leases, own_keys: OwnKeys, queue: Queue) -> None:
         self._world = world
@@ -41,10 +41,10 @@ class Contention:
         return lease
 
     async def put(self, own: OwnKey, transaction: bytes) -> TxnReply:
-        """Send a transaction that puts a key of ours."""
+        """Send a transaction that puts a key of ours, and return its reply."""
         now, lease = self._world.now(), own.lease
         own.until = now + lease.ttl
-        own.unanswered += 1  # until the answer, whatever ends this call, it may take effect
+        own.unanswered += 1  # until the reply, whatever ends this call, it may take effect
         own.extension = lease.extension
         try:
             answer = await self._cluster.transact(transaction, now)
@@ -62,8 +62,8 @@ class Contention:
         return replies.read_txn(answer)
 
     async def rewrite(self, own: OwnKey, transaction: bytes) -> bool:
-        """Send a transaction that changes a key of ours; False when the key is gone."""
-        own.rewritten = own.created  # first: it may go unanswered
+        """Send a transaction that changes the value of our key; return False if the key is gone."""
+        own.rewritten = own.created  # first: the reply may be lost
         answer = await self._cluster.transact(transaction, self._world.now())
         if not replies.succeeded(answer):
             self.own_keys.forget(own)
@@ -71,9 +71,9 @@ class Contention:
         return True
 
     async def look(self, own: OwnKey, transaction: bytes) -> TxnReply | None:
-        """Read what a waiter must know; None when its key is gone, or its lease.
+        """Send a transaction that reads the queue for an owner; None if its key or lease is gone.
 
-        The transaction reads its own key first.
+        The first range of the transaction must be the owner's key.
         """
         if own.lease.wants_extension(self._world.now()):
             try:
@@ -95,24 +95,24 @@ class Contention:
         return replies.read_range(await self._cluster.call(RANGE, request, reads=True))
 
     async def granted(self, request: Request, own: OwnKey, asked_at: float) -> Grant:
-        """Make the grant, on a lease whose last extension a majority stands behind."""
+        """Make the grant, once a linearizable read confirms the lease's last extension."""
         if not own.lease.confirm(self._cluster.epoch, own.extension):
             await self._leases.extend_confirmed(own.lease)
         return own.grant(request.name, asked_at)
 
     def wait(self, own: OwnKey, awaited: Awaited, position: int | None, first: RangeReply) -> Busy:
-        """Watch what keeps us waiting."""
+        """Watch what the key has to wait for, and return Busy."""
         return self.own_keys.wait(own, awaited, position, holder_of(first))
 
     async def leave(self, request: Request, answer: Grant | Busy) -> Grant | Busy:
-        """Leave the queue again if we stand there and did not wish to."""
+        """Leave the queue again if the result is Busy and the request does not wait."""
         if isinstance(answer, Grant) or request.queue or request.waits:
             return answer
         await self.withdraw(request)
         return answer._replace(queued=False)
 
     def refused(self, own: OwnKey, position: int | None, first: RangeReply) -> Busy:
-        """Answer an owner whose key was not put."""
+        """Forget a key that was not put, and return Busy."""
         self.own_keys.forget(own)
         return Busy(LOOK_S, position, False, holder_of(first))
 
@@ -120,23 +120,23 @@ class Contention:
         return self._world.now()
 
     async def withdraw(self, request: Request) -> None:
-        """Delete the key of an owner, wherever it stands."""
+        """Delete the key of an owner, wherever in the queue it is."""
         own = self.own_keys.by_owner.get(request.owner)
         if own is None:
-            return  # it was never sent, or it is certain that nothing is left of it
+            return  # no put was sent, or the key is certain to be gone
         try:
             for deletion in own.deletions(on_lease=False):
                 await self._cluster.call(TXN, deletion)
         except BaseException:
-            own.until = self._world.now()  # whoever looks after the leases tries on
+            own.until = self._world.now()  # the job of ``Leases`` retries
             raise
         self.own_keys.forget(own)
 
     async def release(self, grant: Grant) -> bool:
-        """Delete the key of a grant if it has the create revision of that."""
+        """Delete the key of a grant if it has the create revision of the grant."""
         own = self.own_keys.by_owner.get(grant.owner)
         if own is not None and own.created != grant.fence:
-            own = None  # its owner has asked for more since
+            own = None  # its owner has another key by now
         pair: OwnKey | KeyValue | None = own or await self._queue.find(grant)
         if pair is None:
             return False
@@ -148,5 +148,5 @@ class Contention:
 
 
 def holder_of(first: RangeReply) -> str:
-    """Return what the first holder says of itself."""
+    """Return the meta of the first holder."""
     return meta_text(first.pairs[0].value) if first.pairs else ""

@@ -1,4 +1,4 @@
-"""Find what of a cluster would break a promise."""
+"""Find what in a cluster would break a promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUS_TIMEOUT_S = 2.0
 SLOW_S = 0.1
 OLDEST = (3, 4)
 
-# What is known to be wrong, and the patch that mends it for each minor version that has it.
+# Known defects of etcd, and for each minor version that has one, the patch release that fixes it.
 NEVER = 1_000_000
 MENDED: tuple[
     tuple[Literal["note", "warning", "problem"], str, dict[tuple[int, int], int], str], ...
@@ -113,7 +113,7 @@ def _state(address: str, status: replies.Status, took_ms: float) -> Finding:
 
 
 async def _named(cluster: Cluster) -> list[Finding]:
-    """Compare the voting members of the cluster with those that the address names."""
+    """Compare the voting members of the cluster with those that the address lists."""
     try:
         answer = await cluster.call(MEMBERS, b"", reads=True)
     except FencelockError as error:
@@ -134,7 +134,7 @@ async def _named(cluster: Cluster) -> list[Finding]:
 
 
 def version_findings(version: str) -> Sequence[Finding]:
-    """List what is known to be wrong with a version, as far as locks are concerned."""
+    """List the known defects of a version, as far as they concern locks."""
     match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     if match is None:
         return [Finding("note", "version", f"{version!r} cannot be read")]

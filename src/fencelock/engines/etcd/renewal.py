@@ -1,7 +1,7 @@
-"""Renew what is held: one keep-alive for many keys, and a look that each is still there.
+"""Renew grants: one keep-alive for many keys, and a check that each key still exists.
 
 A renewal never takes a lock again. A key that is gone, or that has another create revision, is a
-lost lease; a holder that was revoked finds the reason under a key of its own.
+lost lock; the reason of a revocation is under a separate key, named after the owner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REASON_MIN_S, REASON_MAX_S = 60, 86_400  # how long the reason of a revocation i
 
 
 class Renewal:
-    """Renews what is held, and takes it away by order."""
+    """Renews and revokes grants."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Renewal:
         return answers
 
     async def _check(self, lease: Lease, grants: Sequence[Grant], first: bool) -> set[str]:
-        """Return whose keys are there with their own create revision; the first call extends."""
+        """Return the owners whose keys exist, unchanged; the first call extends the lease, too."""
         own = self._own_keys.by_owner
         keys = {g.owner: (own[g.owner].key, g.fence) for g in grants if g.owner in own}
         same = [requests.equal(requests.CREATED, key, fence) for key, fence in keys.values()]
@@ -100,7 +100,7 @@ class Renewal:
         return {owner for owner, key in keys.items() if key in found}
 
     async def _move(self, grant: Grant) -> Grant | Gone:
-        """Put a key that another client made, or that wants a longer ttl, on a lease of ours."""
+        """Attach a key that another client put, or that needs a longer TTL, to a lease of ours."""
         lease = await self._leases.fresh(grant.ttl)
         asked_at = self._world.now()
         await self._leases.extend_confirmed(lease)
@@ -117,14 +117,14 @@ class Renewal:
         return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at, grant.share)
 
     async def _find(self, grant: Grant) -> replies.KeyValue | None:
-        """Return the key of a grant; read from etcd when another client has made it."""
+        """Return the key of a grant; it is read from etcd if another client has put it."""
         own = self._own_keys.by_owner.get(grant.owner)
         if own is None:
             return await self._queue.find(grant)
         return replies.KeyValue(own.key, grant.fence, own.value, own.lease.id)
 
     async def revoke(self, name: str, reason: str, listing: Listing) -> bool:
-        """Take the name from whoever holds it, in whichever way, and leave the reason for it."""
+        """Delete the keys of all holders of a name, of every kind, and put the reason for each."""
         contenders = await listing.contenders(name)
         shared = await listing.shares(name)
         holders = [*contenders[:1], *(share.pair for share in shared if share.holds)]
@@ -143,7 +143,7 @@ class Renewal:
         return replies.read_txn(reply).succeeded
 
     async def _gone(self, grant: Grant, lease: Lease) -> Gone:
-        """Forget a key that is not there any more, and find out why."""
+        """Forget a key that no longer exists, and read why."""
         own = self._own_keys.by_owner.get(grant.owner)
         if own is not None:
             self._own_keys.forget(own)

@@ -1,18 +1,18 @@
 """Read/write locks in etcd: the queue of the mutex, with two kinds of contenders.
 
-Whoever reads puts a key below ``read/``, whoever writes one below ``write/``. Their order is that
-of their create revisions, which are the fences.
+A reader puts a key below ``read/``, a writer one below ``write/``. Their order is that of their
+create revisions, which are the fences.
 
-* A writer holds when no key has a lower create revision. Else it waits for the last of those.
+* A writer holds when no key has a lower create revision. Else it waits for the last of those keys.
 * A reader holds when no writer's key has a lower one. Else it waits for the last of those writers:
   all readers behind one writer are woken together.
-* A writer that becomes a reader says so in the value of its key. The key and its create revision
-  stay, so that later writers wait for it; readers that watch the key are woken by the change. Only
-  the holder can have such a key, and none of a writer is older: so a reader that finds it to be the
-  last writer before it finds none that writes.
+* A writer that becomes a reader marks its key as downgraded, in the value. The key and its create
+  revision stay, so that later writers wait for it; readers that watch the key are woken by the
+  change. Only the holder can have such a key, and no writer's key is older: so when the last
+  writer's key before a reader is downgraded, no writer is before that reader.
 
-One transaction takes a free lock, or joins the queue and reads whom to wait for: the same few keys,
-however many read.
+One transaction takes a free lock, or joins the queue and reads the key to wait for: the same few
+keys, however many readers there are.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class RWLocks:
         return go_on(request, self._look(request, own))
 
     async def _join(self, request: Request, queues: bool) -> Grant | Busy:
-        """Take the lock if there is nobody to wait for; else join the queue, where that is wished.
+        """Take the lock if there is no key to wait for; else join the queue if ``queues``.
 
-        A key of ours that is there already was put by a request that went unanswered.
+        If our key already exists, it was put by a request that was never answered.
         """
         assert request.share is not None
         asked_at, keys = self._contention.now(), self._keys.rwlock(request.name)
@@ -59,14 +59,14 @@ class RWLocks:
         mine = reply.found[0]
         if not mine.pairs:
             return await self._turned_away(request, own, reply)
-        if mine.pairs[0].value != own.value:  # somebody took over what once was ours: leave it
+        if mine.pairs[0].value != own.value:  # another client took over what was ours: leave it
             self._own_keys.forget(own, keep_key=True)
             return await self._join(request, queues)
         own.created = mine.pairs[0].created
         return await go_on(request, self._joined(request, own, reply))
 
     async def _joined(self, request: Request, own: OwnKey, reply: TxnReply) -> Grant | Busy:
-        """Go on in the queue that a transaction has joined, or an earlier one had."""
+        """Continue after a transaction joined the queue, or an earlier one had joined it."""
         last = self._last_before(own, request, reply)
         if own.created != reply.revision or last is None:
             answer = await self._look(request, own)
@@ -75,12 +75,12 @@ class RWLocks:
         return await self._contention.leave(request, answer)
 
     async def _look(self, request: Request, own: OwnKey) -> Grant | Busy:
-        """See whether there is still somebody to wait for."""
+        """Read whether there is still a key to wait for: watch it, or else grant or downgrade."""
         asked_at, keys = self._contention.now(), self._keys.rwlock(request.name)
         downgrades = _gives_up_writing(own.share, request.share)
         reply = await self._contention.look(own, keys.look(own))
         if reply is None and downgrades:
-            return Busy(POLL_S)  # it was lost: there is nothing to go on with
+            return Busy(POLL_S)  # it was lost: there is nothing to downgrade
         if reply is None:
             return await self._join(request, request.queue or request.waits)
         last = self._last_before(own, request, reply)
@@ -93,22 +93,23 @@ class RWLocks:
         return await self._contention.granted(request, own, asked_at)
 
     def _last_before(self, own: OwnKey, request: Request, reply: TxnReply) -> KeyValue | None:
-        """Return the last of those whom our key has to wait for."""
+        """Return the last key that ours has to wait for; None if there is none."""
         last = next((pair for pair in reply.found[1].pairs if pair.key != own.key), None)
         reads = not self._keys.rwlock(request.name).is_writer(own.key)
         return None if last is None or (reads and is_downgraded(last.value)) else last
 
     def _wait(self, own: OwnKey, last: KeyValue, reply: TxnReply) -> Busy:
-        """Watch the last key that keeps us waiting, for its end and for its becoming a reader's."""
+        """Watch the last key to wait for, for its deletion and for its downgrade."""
         awaited = Awaited(last.key, reply.revision, puts=True)
         return self._contention.wait(own, awaited, None, reply.found[2])
 
     async def _turned_away(self, request: Request, own: OwnKey, reply: TxnReply) -> Grant | Busy:
-        """Answer an owner that does not wait and has not joined the queue."""
+        """Return Busy to an owner that does not wait, unless the only writer is now a reader."""
         busy = self._contention.refused(own, None, reply.found[2])
         if self._last_before(own, request, reply) is not None:
             return busy
-        # The only writer reads by now. A reader joins it, and leaves if a writer came before it.
+        # The only writer is downgraded by now. A reader joins the queue, and leaves it if a writer
+        # came first.
         return await self._join(request, True)
 
     async def release(self, grant: Grant) -> bool:
@@ -116,5 +117,5 @@ class RWLocks:
 
 
 def _gives_up_writing(held: Share | None, wished: Share | None) -> bool:
-    """Whether a writer wants to go on as a reader."""
+    """Return whether a writer requests a downgrade to a reader."""
     return held is not None and wished is not None and wished.units < held.units

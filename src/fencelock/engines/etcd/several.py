@@ -1,7 +1,7 @@
-"""Several locks in one transaction, which compares all names before it puts a key for each.
+"""Acquire several locks in one transaction, which compares all names before it puts a key for each.
 
-A key is registered before the request that puts it is sent, as for one lock. All keys are on one
-lease, and have the create revision of the transaction as their fence.
+A key is registered before the request that puts it is sent, as for one lock. All keys are attached
+to one lease, and the revision of the transaction is the fence of each.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .lease import Leases
 from .messages import replies, requests
 from .own_keys import LOOK_S
 
-OPERATIONS_MAX = 100  # a server takes 128 in a transaction, unless it is told otherwise
+OPERATIONS_MAX = 100  # a server takes 128 in a transaction by default (--max-txn-ops)
 
 
 class Several:
-    """What one client asks for several names at once."""
+    """Acquires and releases several mutexes of one client at once."""
 
     def __init__(
         self,
@@ -37,9 +37,10 @@ class Several:
         self._contention = contention
 
     async def acquire(self, wanted: Sequence[Request]) -> Together:
-        """Put a key for each name if none has a contender; else say which is the first that has.
+        """Put a key for each name if no name has a contender; else return the first name that has
+        one.
 
-        None where only names below one of these have contenders, which the comparison cannot tell.
+        None if only names below one of these have contenders: the comparison covers those too.
         """
         if len(wanted) > OPERATIONS_MAX:
             return None
@@ -49,7 +50,7 @@ class Several:
         names = [self._keys.requests(request.name) for request in wanted]
         for own in owns:
             own.until = asked_at + lease.ttl
-            own.unanswered += 1  # until the answer, whatever ends this call, it may take effect
+            own.unanswered += 1  # until the reply, whatever ends this call, it may take effect
             own.extension = lease.extension
         transaction = requests.txn(
             [name.nobody for name in names],
@@ -89,7 +90,7 @@ class Several:
         return None
 
     async def release(self, grants: Sequence[Grant]) -> list[bool] | None:
-        """Delete the keys of all grants if each has the create revision of its own."""
+        """Delete the keys of all grants if each has the create revision of its grant; else None."""
         owns = [self._own_keys.by_owner.get(grant.owner) for grant in grants]
         keys = [own.key for own in owns if own is not None]
         if len(keys) < len(grants) or len(grants) > OPERATIONS_MAX:
@@ -103,7 +104,7 @@ class Several:
         )
         answer = await self._cluster.transact(transaction, self._contention.now())
         if not replies.succeeded(answer):
-            return None  # one of them is gone: each is asked for by itself
+            return None  # one of them is gone: each is released by itself
         for own in owns:
             if own is not None:
                 self._own_keys.forget(own)

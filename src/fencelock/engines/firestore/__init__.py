@@ -1,1 +1,1 @@
-"""Locks in a collection of Google Cloud Firestore: a document is there while its lock is held."""
+"""Locks in a collection of Google Cloud Firestore: a document exists while its lock is held."""

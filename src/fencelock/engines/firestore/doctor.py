@@ -1,4 +1,4 @@
-"""Find what of a collection and its surroundings would break a promise."""
+"""Check a collection and its surroundings against our promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOREIGN_ADVICE = "give the locks a collection of their own"
 
 
 async def diagnose(wire: Wire, settings: Settings, wall_us: Callable[[], int]) -> list[Finding]:
-    """All findings about one collection."""
+    """Return all findings about one collection."""
     before = wall_us()
     server_us = await wire.server_us()
     ahead = clock_offset(server_us, before, wall_us())

@@ -1,14 +1,14 @@
-"""How a lock looks in its collection, and the writes that change it.
+"""The document of a lock in its collection, and the writes that change it.
 
-The document ``lock:NAME`` is there while NAME is held, and is deleted when it is released. Its
-fields are ``owner``, ``ttl`` (seconds), ``meta`` (JSON text) and ``version``. Firestore itself
-keeps when it was created and last updated. A renewal writes a new ``version``, because Firestore
-leaves the time of an update as it was where nothing has changed.
+The document ``lock:NAME`` exists while NAME is held, and is deleted when it is released. Its fields
+are ``owner``, ``ttl`` (seconds), ``meta`` (JSON text) and ``version``. Firestore itself keeps when
+it was created and last updated. A renewal writes a new ``version``, because Firestore does not
+change the update time of a document that is written without a change.
 
-Beside it there may be ``memo:NAME``, with what recipes remember, and ``revoked:OWNER``, with the
-reason for which a lock was taken from its owner. All of them are dead ``ttl`` seconds after their
-last update, by the clock of Firestore. ``sweepAfter`` is a hint, by the clock of the client that
-wrote it, when to look whether it is dead: nothing is judged by it.
+Beside it there may be ``memo:NAME``, with the numbers that recipes remember, and ``revoked:OWNER``,
+with the reason for which a lock was taken from its owner. All of them are dead ``ttl`` seconds
+after their last update, by the clock of Firestore. ``sweepAfter`` is a hint, by the clock of the
+client that wrote it, when to check whether it is dead: nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ...model import Holding, Request
 
 LOCK, MEMO, REVOKED = "lock:", "memo:", "revoked:"
 SWEEP_AFTER = "sweepAfter"
-NUMBER = "n:"  # before the name of an item that is remembered, in the name of its field
-NOT_THERE = 0  # as the version that a document must have: it must not be there
+NUMBER = "n:"  # the prefix of the fields of a memo, before the name of its item
+NOT_THERE = 0  # in Write.version: the document must not exist
 
 Fields: TypeAlias = Mapping[str, str | int | float]
 
@@ -40,7 +40,7 @@ class Document(NamedTuple):
 
     @property
     def left(self) -> float:
-        """Seconds until it is dead."""
+        """The seconds until it is dead."""
         return float(self.fields["ttl"]) - (self.read_us - self.updated_us) / 1e6
 
     @property
@@ -54,7 +54,7 @@ class Document(NamedTuple):
         return str(self.fields.get("owner", ""))
 
     def holding(self, prefix: str) -> Holding:
-        """What is shown of a holder."""
+        """Return the holder as it is shown."""
         age, meta = (self.read_us - self.created_us) / 1e6, str(self.fields.get("meta", "{}"))
         name = unescaped(self.id.removeprefix(LOCK)).removeprefix(prefix)
         ttl = float(self.fields["ttl"])
@@ -66,13 +66,13 @@ class Write(NamedTuple):
 
     id: str
     fields: Fields | None  # None deletes it
-    version: int | None = None  # the time of the update that it must have; None where any will do
+    version: int | None = None  # the update time that it must have; None for any
     merge: bool = False  # whether other fields stay as they are
-    raised: Fields = MappingProxyType({})  # numbers that are set unless they are as high already
+    raised: Fields = MappingProxyType({})  # numbers that are set unless they are that high already
 
 
 def escaped(text: str) -> str:
-    """A text as a part of a document's id, which has no slash; prefixes stay prefixes."""
+    """Escape a text for a document's id, which takes no slash; prefixes stay prefixes."""
     return text.replace("~", "~t").replace("/", "~s")
 
 
@@ -81,12 +81,12 @@ def unescaped(text: str) -> str:
 
 
 def id_of(kind: str, text: str) -> str:
-    """The id of a document. With its kind in front it is none of those that are reserved."""
+    """Return the id of a document. Its kind in front keeps it apart from reserved ids."""
     return kind + escaped(text)
 
 
 def next_id(start: str) -> str:
-    """The first id after all that begin so; Firestore sorts them by their code points."""
+    """Return the first id after all that begin with this; Firestore sorts ids by code points."""
     last = ord(start[-1])
     if last == 0x10FFFF:
         return next_id(start[:-1])
@@ -94,23 +94,23 @@ def next_id(start: str) -> str:
 
 
 def acquired(id: str, request: Request, version: str, wall_us: int) -> Write:
-    """Take a lock that nobody holds."""
+    """Take a lock that has no document."""
     held = {"owner": request.owner, "meta": request.meta}
     return Write(id, {**held, **_lasting(request.ttl, version, wall_us)}, NOT_THERE)
 
 
 def renewed(id: str, updated_us: int, ttl: float, version: str, wall_us: int) -> Write:
-    """Have a lock last for a ttl from now, if it is as it was at that update."""
+    """Have a lock last for a ttl from now, if that update was its last."""
     return Write(id, _lasting(ttl, version, wall_us), updated_us, merge=True)
 
 
 def deleted(id: str, updated_us: int | None = None) -> Write:
-    """Delete a document, if it is as it was at that update."""
+    """Delete a document, if that update was its last."""
     return Write(id, None, updated_us)
 
 
 def revoked(lock: Document, reason: str, version: str, wall_us: int) -> list[Write]:
-    """Take a lock from its owner, and leave word for it while it may come and look."""
+    """Take a lock from its owner, and store the reason for as long as its lease would last."""
     ttl = float(lock.fields["ttl"])
     word = {"reason": reason, **_lasting(ttl, version, wall_us)}
     return [Write(id_of(REVOKED, lock.owner), word), deleted(lock.id, lock.updated_us)]
@@ -124,7 +124,7 @@ def remembered(id: str, item: str, number: int, keep: float, version: str, wall_
 
 
 def numbers(memo: Document) -> dict[str, int]:
-    """What is remembered in a memo."""
+    """Return the numbers of a memo, by item."""
     found = memo.fields.items()
     return {f.removeprefix(NUMBER): int(n) for f, n in found if f.startswith(NUMBER)}
 

@@ -1,4 +1,4 @@
-"""Read from a URL which collection is meant and how to reach it."""
+"""Read the collection and its database from a URL."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .._google.settings import read_emulator, read_project
 from ..options import REQUEST_TIMEOUT_S, Reader, common, text
 from .documents import escaped
 
-EMULATOR_VARIABLE = "FIRESTORE_EMULATOR_HOST"  # as all clients of Google's read it
+EMULATOR_VARIABLE = "FIRESTORE_EMULATOR_HOST"  # which all of Google's clients read
 EXAMPLE = "write firestore://project/collection"
 PREFIX_MAX = 400  # bytes: with the longest name, a document's id stays below Firestore's 1,500
-DEFAULT = "(default)"  # what Firestore calls a database that has no name of its own
+DEFAULT = "(default)"  # Firestore's name for a database that was created without one
 _SEGMENT = re.compile(r"(?!\.\.?$)(?!__.*__$)[^/]{1,500}")
 
 OPTIONS: dict[str, Reader] = {
@@ -41,12 +41,12 @@ class Settings(NamedTuple):
 
     @property
     def documents(self) -> str:
-        """What the resource names of all documents of the collection begin with."""
+        """The prefix of the resource names of the collection's documents."""
         return f"{self.parent}/documents/{self.collection}/"
 
     @property
     def shown(self) -> str:
-        """For messages."""
+        """The collection and the project, for messages."""
         return f"Firestore's collection {self.collection!r} in the project {self.project!r}"
 
 

@@ -1,4 +1,4 @@
-"""Find what of a cluster and its settings would break a promise."""
+"""Find what in a cluster and its settings would break a promise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOCK_ADVICE = "keep the clocks of the members in step by NTP, slewed and not st
 
 
 async def diagnose(wire: Wire, session: Session, settings: Settings) -> list[Finding]:
-    """All findings about one cluster."""
+    """Return all findings about one cluster."""
     await wire.connect()
     members = wire.members()
     releases = ", ".join(sorted({release for _, release in members}))

@@ -1,4 +1,4 @@
-"""Read from a URL how to reach the members, and which CP group has the locks."""
+"""Read the settings of the connections to the members, and the CP group, from a URL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Reader] = {
 
 
 class Settings(NamedTuple):
-    """Where the members are, and how they are reached."""
+    """The addresses of the members, and the options of the client."""
 
     members: tuple[str, ...]
     cluster: str

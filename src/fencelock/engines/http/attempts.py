@@ -1,8 +1,8 @@
-"""Which attempts of owners are over: given back or taken back.
+"""The registry of the attempts that are over: released or withdrawn.
 
-A node refuses a delayed copy of a request whose attempt is over. So an owner that tries again says
-that it is another attempt; and a lease that a node brings for an attempt that is over is given
-back, because nobody would.
+A node refuses a delayed copy of a request whose attempt is over. So an owner that tries again
+numbers that as another attempt; and a lease that a poll brings for an attempt that is over is
+withdrawn, because no caller would release it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Attempts:
         return self._next.get(owner, 0)
 
     def number(self, owner: str) -> int:
-        """The number of the attempt that an owner makes."""
+        """Return the number of an owner's present attempt, or of its last one."""
         number = self._next.get(owner, 0)
         return max(number - 1, 0) if owner in self._over else number
 
     def end(self, owner: str) -> None:
-        """Note that an owner's attempt is over; doing it twice changes nothing."""
+        """Record that an owner's attempt is over; a second call changes nothing."""
         if owner in self._over:
             return
         self._next[owner] = min(self._next.get(owner, 0) + 1, ATTEMPT_MAX)

@@ -1,4 +1,4 @@
-"""What of a service, and of the way to it, would break a promise."""
+"""Find what in a service, and in the connection to it, would break a promise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .settings import Settings
 
 
 def diagnose(settings: Settings, about: About) -> list[Finding]:
-    """Findings from what the service says of itself."""
+    """Return the findings on a service and its settings."""
     findings = [
         Finding("ok", "service", f"version {about.version} over {about.engine}://"),
         Finding("ok", "identity", f"the service knows this client as {about.identity!r}"),

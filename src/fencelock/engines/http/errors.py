@@ -1,7 +1,7 @@
-"""Map what a node answers that is no success: one table, from the kind of a problem to an error.
+"""Map the error replies of nodes: one table, from the type of a problem to an error.
 
-A problem of the service says itself whether the call may have taken effect. What did not come from
-the service, such as the error page of a proxy, proves nothing.
+A problem of the service says itself whether the call may have taken effect. A reply that is not the
+service's, such as the error page of a proxy, proves nothing.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _TABLE: dict[str, tuple[type[EngineError], str]] = {
 
 
 def problem_of(response: Response) -> tuple[str, dict[str, Any]]:
-    """The kind and the members of a problem of the service; nothing of what others answered."""
+    """Return the type and the members of a problem; an empty type if it is not the service's."""
     found = body_of(response)
     kind = str(found.get("type", ""))
     return (kind.removeprefix(PREFIX), found) if kind.startswith(PREFIX) else ("", found)
 
 
 def body_of(response: Response) -> dict[str, Any]:
-    """The members of a JSON object; none of anything else."""
+    """Return the members of a JSON object; empty for any other body."""
     try:
         found: object = json.loads(response.body)
     except (ValueError, RecursionError):
@@ -76,7 +76,7 @@ def body_of(response: Response) -> dict[str, Any]:
 
 
 def mapped(response: Response, where: str) -> FencelockError:
-    """The error of ours for an answer that is no success."""
+    """Return our error for a reply that is not a success."""
     kind, problem = problem_of(response)
     if not kind:
         return _foreign(response, where)
@@ -104,7 +104,7 @@ def _foreign(response: Response, where: str) -> FencelockError:
 
 
 def unreadable(where: str) -> OutcomeUnknown:
-    """The error of an answer that succeeded and cannot be read."""
+    """Return the error for a success that cannot be decoded."""
     return OutcomeUnknown(
         f"{where} answered what this client cannot read: it may have taken effect. See whether "
         "the URL leads to `fencelock serve`"
@@ -112,7 +112,7 @@ def unreadable(where: str) -> OutcomeUnknown:
 
 
 def not_a_service(where: str) -> Misconfigured:
-    """The error of what answers, and is not the service."""
+    """Return the error for a server that is not the lock service."""
     return Misconfigured(
         f"{where} does not answer as a fencelock service does: see whether the URL leads to "
         "`fencelock serve`"

@@ -1,16 +1,16 @@
-"""``mode=advisory``: ``GET_LOCK`` on a session, shared with everybody who uses it.
+"""``mode=advisory``: ``GET_LOCK`` on a session, which any other user of the same name respects.
 
-The server keeps a lock for a session, and gives it a second time to the same session. So who of
-this client holds a name, and who waits for it, is decided here first; one of them sends a request.
-The server's own queue does the waiting: a waiter blocks there for a moment by itself, since most
-turns are short, and after that a session waits in the background for all who want the name
-(``wait_queues.py``). What is held is in ``held_locks.py``, what is requested in
-``lock_requests.py``, and the statements for either server in ``get_lock.py``.
+The server grants a lock to a session, and grants it a second time to the same session. So this
+client first decides among its own callers who holds a name and who waits for it; one of them sends
+a request. The waiting is done in the server's own queue: a waiter blocks there for a moment by
+itself, since most holds are short, and after that one session waits in the background for all
+callers that want the name (``wait_queues.py``). The held locks are in ``held_locks.py``, the
+requests under way in ``lock_requests.py``, and the statements for either server in ``get_lock.py``.
 
 The fence comes with the lock in the same packet, from a sequence (MariaDB) or a counter in the
-server's memory (MySQL), which each new session lifts above the clock and above a lasting mark. The
-end of a lease is seen to on both sides: here by a timer that gives back what has run out, and by
-the server, which ends a session that is silent for longer than its locks may last.
+server's memory (MySQL), which each new session raises above the clock and above a durable mark.
+Both sides end a lease: the client by a timer that releases expired locks, and the server, which
+ends a session that is idle for longer than its locks may last.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from .wire.session_pool import Session, SessionHold, SessionPool, idle_limit
 
 MOMENT_S = 0.03  # how long a waiter blocks by itself
 BLOCK_S = 5  # how long one statement waits in the server's queue
-FREE_S = 0.0005  # who gets a lock so soon has not waited for anybody
+FREE_S = 0.0005  # a lock that is granted so soon was free
 LOOK_S = 5.0
 POLL_S = 0.05  # where more names are waited for than sessions may wait
-CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
+CLAIM_S = 0.5  # how long a waiter has to claim the lock that a session got for it
 CLOSE_S = 2.0
 CONTENDED_MAX = 1000
 
@@ -75,7 +75,7 @@ class AdvisoryEngine(MysqlEngine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         lock = lock_name(request.name)
-        if request.queue:  # before looking: who gives the lock back wakes whom it finds queued
+        if request.queue:  # before the lookup: a release wakes only those that are queued
             self._queues.join(lock, request)
         hold = self._held.get(lock)
         if hold is not None:
@@ -90,7 +90,7 @@ class AdvisoryEngine(MysqlEngine):
             return await self._wait_in_queue(request, lock)
         wait = MOMENT_S if request.waits and lock in self._contended else 0.0
         if wait and self._queues.has(lock):
-            return Busy(LOOK_S)  # it comes again at once, to join the queue
+            return Busy(LOOK_S)  # the caller retries at once, to join the queue
         grant = await self._requests.take(request, lock, wait)
         if grant is None:
             return self._refuse(request, lock)
@@ -99,7 +99,7 @@ class AdvisoryEngine(MysqlEngine):
         return grant
 
     def _judge(self, lock: str, grant: Grant) -> None:
-        """Who has not waited for anybody need not be ready to wait the next time."""
+        """Forget that a lock was contended if its grant came without a wait."""
         if self.world.now() - grant.asked_at < FREE_S:
             self._contended.discard(lock)
 
@@ -116,7 +116,7 @@ class AdvisoryEngine(MysqlEngine):
         return Busy(LOOK_S)
 
     async def _claim(self, hold: SessionHold, request: Request) -> Grant | None:
-        """Have a hold of ours confirmed: requested again, or got for us by the queue."""
+        """Confirm a hold that its owner requests again, or that a session got for the owner."""
         now = await self._held.confirm(hold, request.ttl)
         if now is None:
             return None
@@ -126,7 +126,7 @@ class AdvisoryEngine(MysqlEngine):
     # Wait
 
     async def _wait_in_queue(self, request: Request, lock: str) -> Grant | Busy:
-        """Whoever is first waits in the server's queue for a moment, then a session does."""
+        """Wait in the server's queue if first in ours: for a moment here, then by a session."""
         if not self._queues.is_first(lock, request):
             return self._busy(request, lock, "")
         grant = await self._requests.take(request, lock, MOMENT_S)
@@ -138,14 +138,17 @@ class AdvisoryEngine(MysqlEngine):
         return self._busy(request, lock, "", LOOK_S if waits else POLL_S)
 
     async def _fetch(self, lock: str, queue: WaitQueue) -> bool:
-        """Wait in the server's queue for whoever is first in one here, and hand it over."""
+        """Wait in the server's queue for a lock, and hand it to the first waiter of a queue here.
+
+        Return whether to call this again.
+        """
         request = queue.first()
         if request is None or lock in self._held:
             return False
         limit = idle_limit(request.ttl)
-        one = self._requests.begin(lock, request._replace(owner=""))  # for whoever is first then
+        one = self._requests.begin(lock, request._replace(owner=""))  # for the first one by then
         if one is None:
-            # One of this client requests it without waiting, or waits for a moment only.
+            # Another caller of this client requests it, without waiting or for a moment only.
             await sleep(self.world, MOMENT_S)
             return True
         try:
@@ -186,11 +189,11 @@ class AdvisoryEngine(MysqlEngine):
         if renewed is not None:
             return renewed
         if self._held.of(grant.name, grant.owner) is not None:
-            return grant  # its session has not answered yet: the end stays where it was
+            return grant  # its session has not answered yet: the lease ends when it did before
         return Gone("session", "the session that carried it has ended, or gave it back")
 
     def _ended(self, session: Session) -> None:
-        """A session is over, and so are its locks: tell who held them."""
+        """Handle the end of a session: forget its locks, and tell their owners."""
         holds = list(session.holds.values())
         for hold in holds:
             self._held.forget(hold)

@@ -1,4 +1,4 @@
-"""Find what of a server and its settings would break a promise."""
+"""Check a server and its settings against our promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .wire.connection import Connection
 
 ROOM_ADVICE = "raise max_connections: a client that cannot connect can neither lock nor renew"
 CLOCK_ADVICE = "leases do not mind, and fences follow the server's; set one of them right"
-_OTHERS = (  # the tables of ours that the account can see
+_OTHERS = (  # tables with locks that the account can see
     "SELECT CONCAT(table_schema,'.',table_name),table_schema=DATABASE() FROM"
     " information_schema.columns WHERE column_name='fence'"
     " AND table_name REGEXP '^[a-z0-9_]+_(locks|holders)$' ORDER BY 1"
@@ -25,7 +25,7 @@ TESTED = {"MariaDB": (10, 11), "MySQL": (9, 7)}
 
 
 async def diagnose(connection: Connection, settings: Settings, world: World) -> list[Finding]:
-    """All findings about one server."""
+    """Return all findings about one server."""
     server = await inspect_server(connection, settings)
     before = world.wall_us()
     replies = await connection.query(
@@ -113,7 +113,7 @@ def _timeouts(server: Server) -> Finding:
 
 
 def _elsewhere(rows: Sequence[Row], settings: Settings) -> list[Finding]:
-    """Who locks in another mode, database or table does not keep our clients out."""
+    """Warn of other tables with locks: clients that use those do not exclude ours."""
     ours = f"{settings.table}_{NEEDED[settings.mode][0]}"
     found = [(name or b"").decode() for name, _ in rows]
     here = {(name or b"").decode() for name, here in rows if here == b"1"}

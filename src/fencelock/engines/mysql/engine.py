@@ -1,4 +1,4 @@
-"""What the engines of the modes share: the URL, the server, and what a mode does not offer."""
+"""The base of the engines of both modes: the URL, the server, and what a mode does not offer."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class MysqlEngine(Engine):
 
     @abstractmethod
     def traits_on(self, server: Server) -> Traits:
-        """What it promises on this server."""
+        """Return what the engine promises on this server."""
 
     def begin(self, server: Server) -> None:
-        """Begin to serve; the tables are there."""
+        """Set up the engine for a server, where the tables exist by now."""
 
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose

@@ -1,7 +1,7 @@
 """Map errors of the server and of the drivers to errors of ours: one table.
 
-A server that answers with an error has not done it. A connection that fails before the request was
-sent has not done it either. After that nobody knows.
+A request that the server answers with an error was not executed, and neither was one whose
+connection failed before it was sent. After that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...errors import (
 from .wire.codec import ServerError
 
 DEADLOCK, LOCK_WAIT = 1213, 1205
-BAD_ROW = {1048, 1062}  # a value is missing, or the key is taken
+BAD_ROW = {1048, 1062}  # a value is NULL that must not be, or the key exists
 NO_TABLE, NO_DATABASE = 1146, 1049
 INTERRUPTED = {1317, 1969, 3024}
 
@@ -63,7 +63,7 @@ class RowRefused(EngineError):
 
 
 def refused(error: ServerError, where: str, denied: str = "") -> EngineError:
-    """The error for what the server has refused to do; ``denied`` is advice on missing rights."""
+    """Return the error for a refused statement; ``denied`` is advice on missing rights."""
     text = f"{where} refused: {error.message} ({error.code})"
     for kind, table in ((Denied, _DENIED), (Misconfigured, _MISCONFIGURED), (Unavailable, _LATER)):
         if error.code in table:
@@ -77,21 +77,21 @@ def refused(error: ServerError, where: str, denied: str = "") -> EngineError:
 
 
 def unreachable(error: Exception, where: str) -> Unavailable:
-    """The error for a connection that could not be made or used."""
+    """Return the error for a connection that could not be opened or used."""
     return Unavailable(f"{where} cannot be reached ({_say(error)}); nothing happened")
 
 
 def unanswered(error: Exception, where: str) -> OutcomeUnknown:
-    """The error for a connection that failed after the request was sent."""
+    """Return the error for a connection that failed after the request was sent."""
     return OutcomeUnknown(f"{where} did not answer ({_say(error)})")
 
 
 def not_connected(error: Exception, where: str) -> FencelockError:
-    """The error for what a driver raises while it connects."""
+    """Return the error for an exception that a driver raised while it connected."""
     code = error.args[0] if error.args else None
     if isinstance(code, int) and not isinstance(error, OSError) and not 2000 <= code < 3000:
         return refused(ServerError(code, str(error.args[1:] and error.args[1])), where)
-    if isinstance(error, RuntimeError) and "package" in str(error):  # for the kind of password
+    if isinstance(error, RuntimeError) and "package" in str(error):  # for an authentication plugin
         return Misconfigured(
             f"{where}: {error}; nothing happened. Advice: use TLS (tls=yes), or pip install "
             '"fencelock[mysql]", which has cryptography'

@@ -1,8 +1,8 @@
-"""What is remembered for a name after the process that did it is gone: rows of ``{t}_memos``.
+"""Numbers that are remembered for a name beyond the life of a process: rows of ``{t}_memos``.
 
-Each item is a row. An upsert raises its number or lets it be, and moves its end out or lets it be:
-so it may be repeated, and of two at once none is lost. All items of a name last as long as the one
-that lasts longest; when that is over, whoever writes something for the name begins anew.
+Each item is a row. An upsert raises its number or leaves it, and moves its end out or leaves it: so
+it may be repeated, and of two at once none is lost. All items of a name last as long as the one
+that lasts longest; when that has ended, the next write for the name begins anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .wire.pool import Pool
 
 
 class Memos:
-    """What the clients of one set of tables remember, and which names they have announced."""
+    """The memos of the clients of one set of tables, and the names that they have announced."""
 
     def __init__(self, pool: Pool, table: str, have_tables: Callable[[], Awaitable[None]]) -> None:
         self._pool = pool
@@ -41,11 +41,11 @@ class Memos:
         await self._query(self._sql["forget"] % {"n": text(name)})
 
     async def announce(self, name: str) -> None:
-        """Say that a name has changed."""
+        """Announce that a name has changed."""
         await self._query(self._sql["announce"] % {"n": known(name)})
 
     async def changes(self, names: Sequence[str]) -> dict[str, int]:
-        """The names that were announced lately, each with a number that grows."""
+        """Return the names that were announced lately, each with a number that grows."""
         literals = ",".join(map(known, names))
         (reply,) = await self._query(self._sql["look"] % {"names": literals})
         return {words(name): number(count) for name, count in reply.rows}

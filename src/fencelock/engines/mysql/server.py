@@ -1,4 +1,4 @@
-"""Read what kind of server this is and how it is set, when a client connects."""
+"""Read the kind of a server and its settings, and create the tables, when a client connects."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Server(NamedTuple):
 
     @property
     def durable(self) -> bool:
-        """Whether what was committed outlives a power cut."""
+        """Whether a commit survives a power cut."""
         return self.variables.get("innodb_flush_log_at_trx_commit", "1") == "1"
 
     @property
     def has_window_functions(self) -> bool:
-        """Whether it knows window functions and SKIP LOCKED, which shares need."""
+        """Whether it has window functions and SKIP LOCKED, which shares need."""
         return self.version >= ((10, 6) if self.is_mariadb else (8, 0, 1))
 
     @property
@@ -69,7 +69,7 @@ class Server(NamedTuple):
 
 
 async def inspect_server(connection: Connection, settings: Settings) -> Server:
-    """Read the variables of the server, and see that the tables of a mode are there."""
+    """Read the variables of the server, and create the tables of the mode if they are missing."""
     try:
         (reply,) = await connection.query(_SHOW, settings.request_timeout)
     except ServerError as error:

@@ -1,4 +1,4 @@
-"""What of a server's settings and surroundings would break a promise, for ``fencelock doctor``."""
+"""Check a server's settings and surroundings against our promises, for ``fencelock doctor``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTINGS = (
     "max_prepared_transactions",
 )
 
-# The session's own settings are ours; what the server would give to others is the reset value.
+# The current values are those that we set; reset_val is what other sessions would get.
 FACTS = Statement(
     "",
     f"""SELECT name, reset_val FROM pg_settings WHERE name IN {_SETTINGS}
@@ -43,7 +43,7 @@ FACTS = Statement(
 def diagnose(
     facts: Mapping[str, str], settings: Settings, direct: bool, wall_s: float
 ) -> list[Finding]:
-    """What is worth telling."""
+    """Return the findings for a server's facts."""
     return [
         Finding("ok", "server", f"PostgreSQL {facts['version']}, mode={settings.mode}"),
         *_store(facts, settings),
@@ -57,7 +57,7 @@ def diagnose(
 
 
 def _store(facts: Mapping[str, str], settings: Settings) -> list[Finding]:
-    """Where the locks are, and who locks elsewhere in the same database."""
+    """Return where the locks are, and which other tables of locks the database has."""
     if settings.mode == "advisory":
         text = "advisory locks exclude all who use them in this database"
         return [Finding("ok", "store", f"{text}; their fences come from {ADVISORY}_fence")]

@@ -1,9 +1,9 @@
-"""What the engines of the three modes have in common: the options, the wire, and the schema.
+"""The base of the engines of the three modes: the options, the wire, and the schema.
 
 * ``mode=lease``, the default (``lease.py``): a lock is a row that ends, on the server's clock.
 * ``mode=advisory`` (``advisory.py``): an advisory lock of a session.
-* ``mode=row`` (``row.py``): a row locked by a transaction that the caller may join; and advisory
-  locks with ``bound=transaction``.
+* ``mode=row`` (``row.py``): a row locked by a transaction that the caller may join. The same engine
+  serves advisory locks with ``bound=transaction``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .wire import Wire
 _MISSING = Statement(
     "", "SELECT name FROM unnest($1::text[]) AS name WHERE to_regproc(name) IS NULL"
 )
-MAKES_MAX = 3  # how often the tables are made before it is said that they cannot be
+MAKES_MAX = 3  # how often the creation of the tables is tried before it fails
 
 
 class PostgresqlEngine(Engine):
@@ -40,7 +40,7 @@ class PostgresqlEngine(Engine):
         self._wire = _wire(world, self._settings)
 
     async def open(self) -> None:
-        """Reach the database, and make there what is missing."""
+        """Connect to the database, and create the tables and functions that are missing."""
         from .tables import (
             fence_counter,
             leave_queue,
@@ -62,10 +62,10 @@ class PostgresqlEngine(Engine):
             await self._make(ADVISORY, {f"{ADVISORY}_lift": partial(fence_counter, ADVISORY)})
 
     async def _make(self, names: str, scripts: Mapping[str, Callable[[], str]]) -> None:
-        """Have those scripts run that were not yet, which the last function of each tells.
+        """Run each script whose last function is missing in the database.
 
-        A role that may not do so goes on with the first alone, if that was run: locks that worked
-        before there was more go on working.
+        A role that may not run them goes on if the first one was run before: locks that worked
+        before the other scripts were added go on working.
         """
         first, *_ = scripts
         lock = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, hashtext('{names}'));"
@@ -80,7 +80,7 @@ class PostgresqlEngine(Engine):
                 if first in missing:
                     raise
                 return
-            except Unavailable:  # who was first uses the tables already: a deadlock, with its locks
+            except Unavailable:  # another client uses the new tables already: a deadlock with it
                 if not left:
                     raise
 

@@ -1,8 +1,8 @@
 """Map the errors of PostgreSQL and its driver to our own: the one table.
 
-A statement that the server refused has been rolled back: nothing happened. A connection that ends
-while a statement is under way leaves it open whether it was committed, even where the server still
-sends a message: that is ``OutcomeUnknown``, and the caller tries again for the same owner.
+A statement that the server refused has been rolled back: nothing happened. If a connection ends
+while a statement is under way, it is unknown whether the statement was committed, even where the
+server still sends a message: that is ``OutcomeUnknown``, and the caller retries for the same owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...errors import (
 
 PREPARED = "42P05"  # a statement of this name is prepared already
 LOCK_TIMEOUT = "55P03"
-RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, and to be tried again
+RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, and to be retried
 _GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}  # ended by an administrator or a timeout
 
 _SCHEMA = "name one that this role may use with schema=, the same for all clients"
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 def refusal(error: Refused) -> FencelockError:
-    """What a refused statement means."""
+    """Return the error of ours for a refused statement."""
     state, text = error.state, str(error)
     if error.fatal or state in _GONE:
         return OutcomeUnknown(f"the server ended the session while it was asked ({text})")
@@ -66,7 +66,7 @@ def refusal(error: Refused) -> FencelockError:
 
 
 def unreachable(error: BaseException, where: str) -> FencelockError:
-    """Why there is no connection."""
+    """Return the error of ours for a connection that could not be opened."""
     text = " ".join(str(error).split())
     low = text.lower()
     if "authentication failed" in low or "pg_hba" in low or "no password" in low:
@@ -77,6 +77,6 @@ def unreachable(error: BaseException, where: str) -> FencelockError:
 
 
 def lost(error: BaseException | str) -> OutcomeUnknown:
-    """The connection ended, or time was up, with a statement under way."""
+    """Return the error for a connection that ended, or timed out, with a statement under way."""
     text = " ".join(str(error).split())
     return OutcomeUnknown(f"the connection was lost with a request under way ({text})")

@@ -1,7 +1,7 @@
 """Receive notifications on the event loop itself: no thread, and no task for a message.
 
-The loop reads what comes over the connection and sets the signals of those it concerns. A task
-runs only to connect, and while what is due is sent; until then a timer waits, which no careless
+The loop reads the connection and sets the signals of the waiters that a notification concerns. A
+task runs only to connect and to send what is due; until then a timer waits, which no careless
 ``cancel`` of all tasks can end.
 """
 
@@ -62,7 +62,7 @@ class AioListener(Listener):
     def close_nowait(self) -> None:
         self._closing = True
         try:
-            self._loop.call_soon_threadsafe(self._end)  # whoever lets go of a client may be anybody
+            self._loop.call_soon_threadsafe(self._end)  # a client may be dropped in any thread
         except RuntimeError:
             pass  # the loop is closed
 
@@ -79,9 +79,9 @@ class AioListener(Listener):
             self._connection.end(ConnectionError("closed"))
 
     def _plan(self) -> None:
-        """Send what is due when it is; connect at once, if there is no connection."""
+        """Set the timer for what is due next; without a connection, for the next connect."""
         if self._job is not None or self._closing:
-            return  # whoever is at it plans what comes next
+            return  # the running task sets the timer when it ends
         if self._timer is not None:
             self._timer.cancel()
         due = self._reconnect_at if self._connection is None else self._due_at()
@@ -95,7 +95,7 @@ class AioListener(Listener):
             self._loop.call_soon(self._see_begun)  # which is after the first step of the task
 
     def _see_begun(self) -> None:
-        """Plan anew for a task that was cancelled before its first step: nothing of it runs."""
+        """Set the timer again if the task was cancelled before its first step: none of it runs."""
         if not self._begun:
             self._job = None
             self._plan()
@@ -147,7 +147,7 @@ class AioListener(Listener):
         return await call.future
 
     def _done(self, connection: AioConnection) -> None:
-        """The connection has no more to do, or is no more."""
+        """Deliver the results of a batch that has ended, or note that the connection has ended."""
         batch, connection.batch = connection.batch, []
         for call in batch:
             if call.error is not None:
@@ -160,7 +160,7 @@ class AioListener(Listener):
             self._plan()
 
     def _reconnect_later(self) -> None:
-        """The waiters meet the same trouble in their own calls: let them look."""
+        """Plan to reconnect, and wake the waiters: their own calls meet the same error."""
         self._reconnect_at = self._world.now() + RECONNECT_S
         if self._connection is not None:
             self._connection.end(ConnectionError("there was trouble"))

@@ -1,9 +1,9 @@
-"""What is remembered for a name after the process that did it is gone: a row of ``{t}_memos``.
+"""Numbers that are remembered for a name beyond the life of a process: a row of ``{t}_memos``.
 
 A row has all items of its name with their numbers, and one end, on the server's clock. An upsert
-raises a number or lets it be, and moves the end out or lets it be: so it may be repeated, and of
-two at once none is lost. What has ended is not shown, and begins anew when something is written.
-``Shares`` has such rows removed together with its own.
+raises a number or leaves it, and moves the end out or leaves it: so it may be repeated, and of two
+at once none is lost. A row that has ended is not shown, and begins anew with the next write. The
+``tidy`` of ``Shares`` removes such rows together with its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .wire import Wire
 
 
 class Memos:
-    """What the clients of one set of tables remember."""
+    """The numbers that the clients of one set of tables remember."""
 
     def __init__(self, wire: Wire, sql: Statements) -> None:
         self._wire = wire

@@ -1,16 +1,16 @@
 """``mode=row``: a row locked by a transaction, which the caller may join.
 
-The recipe is that of ``_sql/row_engine.py``; here is how PostgreSQL locks, renews, commits and
+The protocol is that of ``_sql/row_engine.py``; here is how PostgreSQL locks, renews, commits and
 looks up. ``mode=advisory`` with ``bound=transaction`` is the same with an advisory lock of the
 transaction instead of a row.
 
 * **The end of a lease.** A transaction that is idle for its ttl and a second is ended by the server
   (``idle_in_transaction_session_timeout``).
-* **An unknown commit is looked up**: the server remembers what became of a transaction
+* **A commit with an unknown outcome is looked up**: the server keeps the transaction's status
   (``pg_xact_status``).
 * **Fence**: a sequence, drawn after the lock; a rolled-back transaction does not take it back.
-* A row may be locked only to be tidied away: whoever is refused by nobody waits for that, and tries
-  again.
+* A row may be locked only by ``tidy``, which removes it: a request that finds the row locked but no
+  holder waits for ``tidy`` to end, and tries again.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .wire import Transaction
 
 GRACE_S = 1.0
 TRIES_MAX = 2
-TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
-IN_FAILED = "25P02"  # the server's word for a statement in a transaction that has failed
+TIDY_EVERY = 1000  # grants between two removals of unused rows
+IN_FAILED = "25P02"  # in_failed_sql_transaction: a statement in a transaction that has failed
 
 Fate = Literal["committed", "aborted", "in progress", "unknown"]
 
 
 class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
-    """Locks of transactions."""
+    """Locks that live in a transaction of PostgreSQL."""
 
     traits = Traits(
         "correctness", "network", fence=True, push=True, revoke=False, advice="use mode=lease"
@@ -101,14 +101,14 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         return answer
 
     def _is_held(self, request: Request, answer: Grant | Busy) -> bool:
-        """Whether to believe a refusal: a row may be locked only to be tidied away."""
+        """Return whether a reply is final: a row without a holder may be locked by ``tidy``."""
         if not self._locks_rows or request.waits or request.queue or isinstance(answer, Grant):
-            return True  # who waits does so in the server's queue, and for whomever
+            return True  # a waiter waits in the server's queue, whichever transaction has the row
         return bool(answer.holder)
 
     async def _try_lock(self, request: Request, transaction: Transaction) -> Locked | None:
         rows = await transaction.execute(self._try_one, *self._what(request))
-        if not flag(rows[0][1]):  # no such row yet: others must see it, so it is made apart
+        if not flag(rows[0][1]):  # no such row yet; it is inserted apart, so that others see it
             await self._wire.execute(self._sql.make_row, request.name)
             rows = await transaction.execute(self._try_one, *self._what(request))
         locked = _locked(rows)
@@ -179,10 +179,10 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
             if await transaction.execute_if_idle(self._sql.roll_back) is None:
                 await self._wire.execute(self._sql.terminate, transaction.pid)
         except FencelockError:
-            pass  # the server does it, once the connection is closed
+            pass  # the server rolls back, once the connection is closed
         self._pool.put_back(transaction, used=True)
 
-    # Look and tidy up
+    # Inspect and tidy up
 
     async def _holder(self, name: str) -> tuple[str, int, str] | None:
         for owner, fence, meta in await self._wire.execute(self._sql.whose, name):
@@ -196,7 +196,7 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         return [holding(row) for row in await self._wire.execute(self._sql.scan, prefix)]
 
     async def _tidy(self) -> None:
-        """Remove the rows of names that nobody has used for a while."""
+        """Remove the rows of names that were not used for a while."""
         await self._wire.execute_soon(self._sql.sweep)
         if self._locks_rows:
             await self._wire.execute_soon(self._sql.tidy)
@@ -205,7 +205,7 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         try:
             await self._tidy()
         except FencelockError:
-            pass  # rows stay a little longer; whoever asks next meets the same trouble
+            pass  # rows stay a little longer; the next request meets the same error
 
 
 def _locked(rows: Rows) -> Locked:

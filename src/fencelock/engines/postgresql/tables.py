@@ -1,4 +1,4 @@
-"""What the modes need in the database: ``sql/schema.sql`` and the functions beside it."""
+"""The tables and functions of the modes in the database: ``sql/schema.sql`` and its companions."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _SHARES = ("share_schema", "share_functions")
 
 
 def schema(table: str = "fencelock", namespace: str = SCHEMA) -> str:
-    """The statements that make everything; running them again does no harm."""
+    """Return the statements that create everything; running them again does no harm."""
     parts = [part(table, namespace) for part in (store, shares, several, leave_queue)]
     return "\n".join((*parts, fence_counter(ADVISORY)))
 
 
 def store(table: str, namespace: str) -> str:
-    """The statements that make what clients of these options share."""
+    """Return the statements that create the tables and functions that all modes share."""
     return _filled_in(_PARTS, table, namespace)
 
 
 def shares(table: str, namespace: str) -> str:
-    """The statements that make what semaphores, read/write locks and memos need besides."""
+    """Return the statements that create what semaphores, read/write locks and memos also need."""
     return _filled_in(_SHARES, table, namespace)
 
 
 def several(table: str, namespace: str) -> str:
-    """The statement that makes what takes several locks at once."""
+    """Return the statement that creates the function which takes several locks at once."""
     return _filled_in(("several",), table, namespace)
 
 
 def leave_queue(table: str, namespace: str) -> str:
-    """The statement that makes what a client needs that waits for others."""
+    """Return the statement that creates the function by which one client stops waiting."""
     return _filled_in(("leave_queue",), table, namespace)
 
 
@@ -46,12 +46,12 @@ def _filled_in(parts: tuple[str, ...], table: str, namespace: str) -> str:
 
 
 def fence_counter(counter: str) -> str:
-    """The statements that make a sequence of fences, and the function that raises it."""
+    """Return the statements that create a sequence of fences, and the function that raises it."""
     return fill_in(text_of("fence_counter"), "", "", counter)
 
 
 def check_identifier(value: object) -> str:
-    """The beginning of names, or the name of a schema: identifiers are never quoted by hand."""
+    """Check the prefix of tables, or the name of a schema: identifiers are never quoted by hand."""
     if not isinstance(value, str) or not _IDENTIFIER.fullmatch(value):
         raise Misconfigured(
             f"{value!r} is no name for tables here: up to 31 of a-z, 0-9 and _, no digit first"

@@ -1,4 +1,4 @@
-"""Diagnose a Redis server: what of its settings would break a promise, for ``fencelock doctor``."""
+"""Diagnose a Redis server: which settings would break a promise, for ``fencelock doctor``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Command(Protocol):
 async def diagnose(
     runner: ScriptRunner, replicas: int, wall_us: Callable[[], int]
 ) -> list[Finding]:
-    """Look at each server that serves."""
+    """Look at each server that serves keys."""
     await runner.topology.find("")
     findings: list[Finding] = []
     for node in runner.topology.nodes():
@@ -39,7 +39,7 @@ async def diagnose(
 async def facts_of(
     node: Node, command: Command, wall_us: Callable[[], int]
 ) -> tuple[Facts, Facts | None, float]:
-    """Read what a server says of itself, its settings, and how far its clock is ahead of ours."""
+    """Read a server's INFO, its settings, and how many seconds its clock is ahead of ours."""
     info = (await command("INFO", node=node)).decode("utf-8", "replace")
     lines = (line.partition(":") for line in info.splitlines())
     facts = {key: value for key, colon, value in lines if colon}
@@ -51,7 +51,7 @@ async def facts_of(
 
 
 async def _config(node: Node, command: Command) -> Facts | None:
-    """Read the settings that matter; None where we may not see them."""
+    """Read the settings that matter; None where the server does not let us."""
     found: Facts = {}
     for setting in SETTINGS:
         try:
@@ -66,7 +66,7 @@ async def _config(node: Node, command: Command) -> Facts | None:
 def judge(
     server: str, facts: Facts, config: Facts | None, ahead_s: float, replicas: int
 ) -> list[Finding]:
-    """The findings for one server, from what it says about itself."""
+    """Return the findings for one server, from its INFO and its settings."""
     return [
         *_version(server, facts),
         *_memory(server, facts, config),

@@ -1,8 +1,8 @@
-"""Run scripts and commands at the right server, and say what became of them.
+"""Run scripts and commands at the right server, and return their replies or raise our errors.
 
 A script that the server does not know is sent whole, once. A server that is not the right one has
-done nothing, so the next one is tried. Everything else that goes wrong is an error of our tree: the
-protocol decides what to do about it.
+done nothing, so the next one is tried. Every other failure is an error of our tree: the protocol
+decides what to do about it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOP_S = 0.1  # between two tries while servers change their roles
 
 
 class ScriptRunner:
-    """What one client runs at its servers."""
+    """Runs the scripts and commands of one client."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
@@ -33,7 +33,8 @@ class ScriptRunner:
         self.topology = Topology(settings, self.pool)
 
     async def run(self, call: ScriptCall, request_timeout: float, then: bytes = b"") -> Any:
-        """Run a script for keys of one slot; the reply to a request sent along with it is added."""
+        """Run a script for keys of one slot; ``then`` is a request that is sent along with it, and
+        whose reply is returned as well."""
         node = self.topology.known(call.keys[0])
         request_timeout = min(request_timeout, self._request_timeout)
         if node is None:
@@ -52,13 +53,13 @@ class ScriptRunner:
         return replies if then else replies[0]
 
     async def rerun(self, call: ScriptCall, reply: ReplyError) -> Any:
-        """Run a script that the only server refused, if sending it whole is all that it needs."""
+        """Run a script again that the only server refused, if it only lacks the script's source."""
         assert self.topology.only is not None
         self._refused(self.topology.only, reply)
         return await self._seek(call, self._request_timeout, "main")
 
     def _refused(self, node: Node, reply: ReplyError) -> None:
-        """Raise what an error reply means, unless sending it again, or elsewhere, will do."""
+        """Raise the error that a reply stands for, unless a retry, here or elsewhere, will do."""
         if str(reply).startswith("NOSCRIPT"):
             return
         error = mapped(str(reply), where(node))
@@ -69,10 +70,10 @@ class ScriptRunner:
     async def _seek(
         self, call: ScriptCall, request_timeout: float, purpose: Purpose, then: bytes = b""
     ) -> Any:
-        """Run it where it can be run: with its source, at the server that serves the key by now.
+        """Run a script with its source, at the server that serves the key by now.
 
-        While servers change their roles, all that is tried does nothing, so it is tried for as
-        long as the caller's request_timeout lasts.
+        While servers change their roles, a try has no effect, so it is repeated until the client's
+        request_timeout or the caller's limit is over.
         """
         payload, count = call.packed_whole() + then, 2 if then else 1
         give_up = min(self._world.now() + self._request_timeout, self._world.limit())
@@ -120,7 +121,7 @@ class ScriptRunner:
         return answers
 
     async def command(self, *words: Word, node: Node | None = None) -> Any:
-        """Run one plain command, at a server or at any."""
+        """Run one plain command, at the given server or at any."""
         node = node or await self.topology.find("")
         (reply,) = await self.pool.request(node, packed(*words), 1, self._request_timeout, "main")
         if isinstance(reply, ReplyError):

@@ -1,7 +1,7 @@
 """Several locks in one round trip: one script that takes all of them or none.
 
-One server has to have all of their keys. In a cluster that is so where the names have the same hash
-tag; elsewhere they are asked for one after another.
+One server has to have all of their keys, and in a cluster one slot: that is so where the names have
+the same hash tag. Otherwise they are acquired one after another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .wire.connection import ScriptCall
 
 
 class Several:
-    """What one client asks for several names at once."""
+    """Requests of one client for several names at once."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class Several:
         self._request_timeout = request_timeout
 
     async def acquire(self, requests: Sequence[Request]) -> Together:
-        """Take all, or say which is held; None where others wait, or where it takes more scripts
-        than one."""
+        """Take all, or return the first that is held; None where others wait for one that is free,
+        or where one script cannot have all keys."""
         keys = [self._prepacked.keys(request.name) for request in requests]
         if len(self._runner.topology.groups([each.lock for each in keys])) > 1:
             return None

@@ -1,7 +1,7 @@
 """Decide when a waiter looks again. Nobody notifies it: independent nodes have no common queue.
 
-Several that try at once can split the votes: then all try again soon, each after another random
-moment. While somebody holds the lock a waiter looks ever more rarely, and when the lease would end.
+Several clients that try at once can split the votes: then all retry soon, each after a random
+pause. While the lock is held a waiter looks ever more rarely, and when the lease would end.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .fanout import Broadcast
 from .votes import is_refusal, refusal
 
 LOOK_MIN_S, LOOK_MAX_S = 0.02, 0.25  # between two looks of a waiter, longer the longer it waits
-SPLIT_S = 0.03  # before trying again when several tried at once and nobody has a majority
+SPLIT_S = 0.03  # at most, before a retry when several tried at once and none has a majority
 
 
 class Backoff:
-    """How often each waiter of one client has looked."""
+    """Counts how often each waiter of one client has looked."""
 
     def __init__(self, random: Callable[[], float], need: int) -> None:
         self._random = random
@@ -34,11 +34,11 @@ class Backoff:
         self._looks.pop(owner, None)
 
     def split(self) -> Busy:
-        """Look again soon: several tried at once."""
+        """Return when to look again after a split vote: soon, at a random moment."""
         return Busy(SPLIT_S * self._random())
 
     def busy(self, owner: str, grants: int, sent: Broadcast) -> Busy:
-        """Look again after an attempt that so many nodes have granted, which is too few."""
+        """Return when to look again after an attempt that too few nodes (``grants``) granted."""
         refusals = [refusal(answer) for answer in sent.answers if is_refusal(answer)]
         silent = len(sent.answers) - grants - len(refusals)
         if not quorum.is_held(refusals, silent, self._need):

@@ -22,7 +22,7 @@ async def diagnose(
     until: Callable[[], float],
     wall_us: Callable[[], int],
 ) -> list[Finding]:
-    """Look at each node, and at what they are together."""
+    """Return the findings about each node, and about all nodes together."""
 
     async def command(*words: Word, node: Node) -> Any:
         index = settings.nodes.index(node)

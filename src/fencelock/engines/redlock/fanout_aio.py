@@ -1,7 +1,7 @@
-"""Fan out in an asyncio program: what is sent within one iteration of the loop goes out together.
+"""Fan out in an asyncio program: requests of one iteration of the loop go out together.
 
-The connections are shared by all tasks of the loop. A task that is cancelled leaves its replies to
-nobody; the order of the others is untouched.
+All tasks of the loop share the connections. The replies of a task that was cancelled are dropped;
+the order of the others is untouched.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AioNode(NodeConnection):
 
 
 class _Stream(AioStream):
-    """One connection to a node; what comes over an earlier one does not count."""
+    """One connection to a node; replies on an earlier one do not count."""
 
     def __init__(self, fanout: AioFanout, node: AioNode) -> None:
         super().__init__(node.address)
@@ -99,7 +99,7 @@ class AioFanout(Fanout[AioNode]):
                 node.stream.write(out[0] if len(out) == 1 else b"".join(out))
 
     def received(self, node: AioNode, stream: _Stream, gets: Callable[[], Any]) -> None:
-        """Replies have come on a connection."""
+        """Handle the replies that have come on a connection."""
         if node.stream is stream:
             try:
                 self._replied(node, gets)
@@ -107,7 +107,7 @@ class AioFanout(Fanout[AioNode]):
                 self.lost(node, stream, str(error))
 
     def lost(self, node: AioNode, stream: _Stream, why: str) -> None:
-        """A connection is gone."""
+        """Handle the end of a connection."""
         stream.close()
         if node.stream is stream:
             node.stream, node.out = None, []
@@ -125,7 +125,7 @@ class AioFanout(Fanout[AioNode]):
             await stream.connect(self._settings)
         except EngineError as error:
             self._unreachable(node, error)
-        except Exception as error:  # whatever it is, the node is not there
+        except Exception as error:  # whatever it is, the node cannot be reached
             self._unreachable(node, cannot_connect(node.address, error))
         else:
             node.stream = stream

@@ -1,9 +1,9 @@
-"""Remember undo requests that are not confirmed: at those nodes a grant cannot be believed.
+"""Remember undo requests that are not confirmed: at those nodes a grant cannot be trusted.
 
-An owner that did not get a majority takes its votes back and tries again later, under the same
-name. What takes them back stands in order behind the old attempt and before the new one, as long as
-the connection lives. If it breaks in between, the node may still serve what it was sent: after the
-new attempt. So a node counts again for an owner only when it has answered.
+An owner that did not get a majority takes its votes back and tries again later, with the same owner
+id. The undo is sent behind the old attempt and before the new one, as long as the connection lives.
+If that breaks in between, the node may still serve the undo after the new attempt. So a node counts
+again for an owner only when it has answered the undo.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ...world import snapshot
 from .fanout import Broadcast
 from .votes import is_definite, is_open
 
-SWEEP = 1000  # owners, before those that need no longer be remembered are looked for
-OLD_S = 60.0  # after its lease would be over, nothing that was in flight can still arrive
+SWEEP = 1000  # owners, before those that need no longer be remembered are searched for
+OLD_S = 60.0  # so long after the lease would have ended, no request in flight can still arrive
 
 
 class PendingUndos:
-    """What undid attempts of owners that may try again, and was not answered by every node."""
+    """Undos that not every node has answered, of owners that may try again."""
 
     def __init__(self) -> None:
         self._undone: dict[str, list[Broadcast]] = {}
@@ -37,7 +37,7 @@ class PendingUndos:
             self._sweep(now)
 
     def nodes(self, owner: str) -> set[int]:
-        """The nodes that do not count for an owner."""
+        """Return the nodes that do not count for an owner."""
         return {
             index
             for undo in self._undone.get(owner, ())

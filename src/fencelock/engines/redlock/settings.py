@@ -8,8 +8,8 @@ from ..options import Reader, seconds, switch
 from ..redis.settings import OPTIONS as REDIS_OPTIONS
 from ..redis.settings import Settings, settings
 
-NODE_TIMEOUT_S = 0.5  # for one answer of one node: far less than a ttl
-CONNECT_S = 3.0  # to connect, speak TLS and log in, which is done in the background
+NODE_TIMEOUT_S = 0.5  # for one reply of one node: far less than a ttl
+CONNECT_S = 3.0  # to connect, do TLS and authenticate, in the background
 SHARED = ("prefix", "tls", "ca", "cert", "key", "verify")
 
 
@@ -21,7 +21,7 @@ OPTIONS: dict[str, Reader] = {
 
 
 def read(address: Address) -> tuple[Settings, bool]:
-    """How to reach the nodes, and whether grants carry fences."""
+    """Return how to reach the nodes, and whether grants have fences."""
     if not address.hosts:
         raise Misconfigured("redlock:// names no node: write redlock://host1,host2,host3")
     options = {"request_timeout": NODE_TIMEOUT_S, **address.options}

@@ -1,4 +1,4 @@
-"""Find what of a database and its table would break a promise."""
+"""Check a database and its table against our promises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY_ADVICE = "ALTER TABLE {} ADD ROW DELETION POLICY (OLDER_THAN(ends_at, INT
 async def diagnose(
     database: Database, settings: Settings, wall_us: Callable[[], int]
 ) -> list[Finding]:
-    """All findings about one table."""
+    """Return all findings about one table."""
     before = wall_us()
     (row,) = await database.look(SIDE)
     findings = [clock(clock_offset(row.now_us, before, wall_us()))]
@@ -33,7 +33,7 @@ async def diagnose(
 
 
 def _table(table: str, statements: list[str]) -> list[Finding]:
-    """What the statement says by which the table could be made."""
+    """Return the findings about the table's ``CREATE TABLE`` statement."""
     begins = re.compile(rf"CREATE TABLE `?{re.escape(table)}`?\s*\(", re.IGNORECASE)
     found = next((one for one in statements if begins.match(one)), "")
     words = "".join(found.split()).upper()

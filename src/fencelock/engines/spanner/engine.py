@@ -1,27 +1,28 @@
 """Leases in a table of Cloud Spanner: one read-write transaction on a row for each step.
 
-Whoever acquires reads the row of the name under an exclusive lock, and writes itself into it if
-nobody is there or the lease there has ended. Spanner runs transactions as if one after the other,
-so one wins. A renewal writes a later end on condition that the owner is the same and its lease has
-not ended; a release deletes the row on the same condition. Whoever waits reads without locks.
+An acquirer reads the row of the name under an exclusive lock, and writes itself into it if it has
+no owner or the lease there has ended. Spanner's transactions are serializable, so one wins. A
+renewal writes a later end on condition that the owner is the same and its lease has not ended; a
+release deletes the row on the same condition. A waiter reads without locks.
 
 Only the server's clock counts: a row has ``ends_at``, which is ``CURRENT_TIMESTAMP()`` of the
-transaction that wrote it and the ttl, and a lease has ended when ``CURRENT_TIMESTAMP()`` of a later
-one is past it. Those are readings of clocks of two servers. TrueTime bounds how far each is from
-the true time: by some milliseconds, so that both together may take off less than ``SLACK_US``, a
-tenth of a second, by which Spanner keeps each lease longer. A reading is made before the locks are
-waited for or after, but not before the request was sent; the holder counts its lease from before
-that, and gives up early by what clocks drift apart. So it has given up before another is granted.
+transaction that wrote it plus the ttl, and a lease has ended when ``CURRENT_TIMESTAMP()`` of a
+later one is past it. Those are readings of the clocks of two servers. TrueTime bounds how far each
+is from the true time: by some milliseconds, so that both together shorten a lease by less than
+``SLACK_US``, a tenth of a second, by which each lease is longer in Spanner. A reading is made
+before or after the wait for the locks, but not before the request was sent; the holder counts its
+lease from before that, and gives up early by the drift of clocks. So it has given up before another
+is granted.
 
 The fence is the timestamp of the commit that grants, in microseconds: Spanner writes it into
 ``granted_at``. A transaction that begins after another was committed has a greater timestamp, in
-the whole database and whatever rows are there (external consistency); and those that write to one
-row have different ones. So fences grow across release, expiry, deletion of the row or of the table,
-and nothing has to stay for it: a released row is deleted, and one whose holder died goes a day
-later by the table's row deletion policy.
+the whole database and whatever rows it has (external consistency); and those that write to one row
+have different ones. So fences grow across release, expiry, deletion of the row or of the table, and
+nothing has to be kept for it: a released row is deleted, and one whose holder died a day later by
+the table's row deletion policy.
 
-A commit that has no answer is resolved by asking again for the same owner, in a transaction that
-comes after it for certain: see ``database.py``. The row says whose it is, and its fence.
+A commit without a reply is resolved by a repeated request for the same owner, in a transaction that
+comes after it for certain: see ``database.py``. The row has its owner and its fence.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ class SpannerEngine(Engine):
         if request.share is not None:
             raise Unsupported(SHARED)
         key = self._key(request.name)
-        if request.queue:  # who waits takes no locks until it is worthwhile
+        if request.queue:  # a waiter takes no locks until the row may be free
             (seen,) = await self._database.look(key)
             if seen.held and seen.owner != request.owner:
                 return self._busy(request, seen)
 
         def decide(rows: Rows) -> tuple[Row, list[Write]]:
             row = rows[key]
-            if row.is_held_by(request.owner):  # an answer was lost: the same fence, a whole ttl
+            if row.is_held_by(request.owner):  # a reply was lost: the same fence, a whole ttl
                 return row, [row.renewed(request.ttl)]
             if row.held:
                 return row, []
@@ -120,7 +121,7 @@ class SpannerEngine(Engine):
         return [granted(one.name, one.owner, micros, one.ttl, asked_at) for one in requests]
 
     def _busy(self, request: Request, row: Row) -> Busy:
-        """When to look again: after a while, and when the lease ends."""
+        """Return ``Busy``: poll again after a pause, and when the lease ends."""
         pause = self._backoff.pause(request.owner, row.ttl_us / 1e6)
         return Busy(min(pause, max(row.left, 0.0)), holder=row.meta)
 
@@ -140,7 +141,7 @@ class SpannerEngine(Engine):
                 answers += await self._renew(some)
             except (EngineError, OutcomeUnknown) as error:
                 failure = error
-                answers += some  # the old end stands, and the keeper asks again
+                answers += some  # the old end stands, and the keeper retries
         if failure is not None and len(grants) <= TOGETHER:
             raise failure
         return answers
@@ -227,7 +228,7 @@ class SpannerEngine(Engine):
 
 
 def _gone(grant: Grant, row: Row) -> Gone | None:
-    """Why a grant cannot be renewed, if it cannot."""
+    """Return why a grant cannot be renewed; None if it can."""
     if row.is_held_by(grant.owner):
         return None
     if row.revoked[0] == grant.owner:

@@ -1,4 +1,4 @@
-"""Read from a URL which table is meant and how to reach it."""
+"""Read the database and the table from a URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._google.settings import read_emulator, read_project
 from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common, switch
 
 TABLE = "fencelock"
-EMULATOR_VARIABLE = "SPANNER_EMULATOR_HOST"  # as all clients of Google's read it
+EMULATOR_VARIABLE = "SPANNER_EMULATOR_HOST"  # which all of Google's clients read
 EXAMPLE = "write spanner://project/instance/database"
 _INSTANCE = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]")
 _DATABASE = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")
@@ -19,7 +19,7 @@ _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 
 
 def check_table(value: object) -> str:
-    """Return the name of a table, or say what is wrong with it."""
+    """Return the name of a table, or raise if it is not allowed."""
     if not isinstance(value, str) or not _TABLE.fullmatch(value):
         allowed = "a letter, and up to 127 letters, digits and '_'"
         raise Misconfigured(f"table must be {allowed}, not {value!r:.80}")
@@ -37,7 +37,7 @@ OPTIONS: dict[str, Reader] = {
 class Settings(NamedTuple):
     """Where the locks of one client are."""
 
-    database: str  # its whole resource name
+    database: str  # its full resource name
     table: str
     emulator: str | None  # host:port, if it is one
     prefix: str

@@ -1,4 +1,4 @@
-"""The table in ``sql/locks.sql``: what ``fencelock schema spanner`` prints, or first use makes."""
+"""The table in ``sql/locks.sql``: printed by ``fencelock schema spanner``, or made at first use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _FILE = Path(__file__).parent / "sql" / "locks.sql"
 
 
 def schema(table: str = TABLE) -> str:
-    """The table as SQL text for a migration, without comments; it can be run again."""
+    """Return the table as SQL text for a migration, without comments; it can be run again."""
     lines = sections(_FILE)["table"].replace("{t}", check_table(table)).splitlines()
     return "\n".join(line for line in lines if not line.startswith("--")) + ";\n"
 
 
 def statements(table: str) -> dict[str, str]:
-    """That statement, and those that read the table, by name."""
+    """Return the statement that creates the table, and those that read it, by name."""
     return composed(_FILE, t=table)

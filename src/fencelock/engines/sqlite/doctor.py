@@ -1,4 +1,4 @@
-"""Finds what of a lock file's surroundings would break a promise, for ``fencelock doctor``."""
+"""Diagnose a lock file: what around it would break a promise, for ``fencelock doctor``."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 The recipe is that of ``memory.py``, one short transaction for each step (``transactions.py``, and
 ``shares.py`` for semaphores and read/write locks). What this file adds is how a waiter in another
-process learns that it should try again: whoever hands it the lock pushes to its inbox. One listener
-per client receives that, and finds out when a holder or a waiter that was handed the lock has died
-without a word, so that nobody sleeps beside a free lock.
+process learns that it should try again: the client that hands it the lock pushes to its inbox. One
+listener per client receives the pushes, and finds out when a holder, or a waiter that was handed
+the lock, has died without releasing it, so that no waiter sleeps beside a free lock.
 
 Expiry is judged on the boot clock, which all processes of a machine share. Fences come from one
 counter for all names, lifted to the wall clock: they grow although nothing is kept for a name that
@@ -77,7 +77,7 @@ class SqliteEngine(Engine):
         try:
             await self._blocking(self._transactions.purge, self.world.now())
         except FencelockError:
-            await self._blocking(self._database.close)  # whoever comes next has another engine
+            await self._blocking(self._database.close)  # the next caller gets another engine
             raise
 
     async def close(self) -> None:

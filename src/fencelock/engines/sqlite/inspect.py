@@ -1,4 +1,4 @@
-"""Who holds what and who waits in one file, as shown to whoever asks."""
+"""Read the holders and waiters in one file, for those who inspect the locks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def state(database: Database, now: float, name: str) -> State:
 
 
 def holdings(database: Database, now: float, prefix: str) -> list[Holding]:
-    """Return who holds what, for all names with a prefix."""
+    """Return the holders of all names with a prefix."""
     return [_holding(row, now) for row in database.read(now, HELD_PREFIX, (prefix, now))]
 
 

@@ -1,7 +1,7 @@
-"""What a file remembers for names, apart from who holds them.
+"""Remember numbers for names in the file, apart from their holders.
 
-All items of a name are kept until the latest of their ends, on the boot clock as leases are. What
-is over is dropped by whoever next writes something for the name, or purges the file.
+All items of a name are kept until the latest of their ends, on the boot clock as leases are. Items
+past that end are deleted when something is next written for the name, or when the file is purged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Memos:
         self._db = database
 
     def remember(self, now: float, name: str, item: str, number: int, keep: float) -> None:
-        """Write a number down that only grows; nothing of the name is kept shorter for it."""
+        """Write a number down that only grows; no item of the name is kept shorter for it."""
 
         def body(now: float) -> None:
             self._db.execute(DROP_OLD, (name, now))
@@ -44,5 +44,5 @@ class Memos:
         return dict(self._db.read(now, RECALL, (name, now)))
 
     def forget(self, now: float, name: str) -> None:
-        """Remember nothing for a name any more."""
+        """Delete all items of a name."""
         self._db.transaction(now, lambda _: self._db.execute(FORGET, (name,)).rowcount)

@@ -1,9 +1,9 @@
-"""Deletes the nodes of one client: at the wish of their owners, or when they are due.
+"""Deletes the nodes of one client: on request of their owners, or at their end.
 
 A node lives as long as its session, which the connection keeps alive for all locks of a client. So
-it is the client itself that ends a lease whose ttl is over, and takes away a waiter that was woken
-and did not come. A deletion that fails is tried again until it is done or the session has ended:
-no node of ours stays behind without an owner.
+the client itself deletes the node of a lease whose ttl has passed, and of a waiter that was woken
+and did not return. A deletion that fails is retried until it succeeds or the session has ended: no
+node of ours is left without an owner.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .wire import Connection, messages
 from .wire.messages import Request
 
 BATCH_MAX = 100
-EMPTY_S = 30.0  # how long an unused folder stays, on servers that do not remove it by themselves
+EMPTY_S = 30.0  # how long an unused folder stays, on servers without container nodes
 
 
 class Deletion:
-    """Deletes nodes now; in the background what is due, and what failed before."""
+    """Deletes nodes at once, and in the background those at their end and those that failed."""
 
     def __init__(
         self, world: World, connection: Connection, nodes: dict[str, Node], folders: Folders
@@ -32,11 +32,11 @@ class Deletion:
         self._connection = connection
         self._nodes = nodes
         self._folders = folders
-        self._unused: dict[str, float] = {}  # folders, and when they are to be removed
+        self._unused: dict[str, float] = {}  # folders, and when to delete each
         self.timer = Timer(world, self._delete_due, "fencelock-deletion")
 
     async def leave(self, node: Node) -> bool:
-        """Take a node away, also one whose creation was not answered; True when it was there."""
+        """Delete a node, even if its creation was not answered; return whether it existed."""
         if node.child is None and node.create_sent and not self._is_over(node):
             try:
                 await self._folders.find(node)
@@ -46,14 +46,14 @@ class Deletion:
         freed = False
         if node.child is not None and not self._is_over(node):
             freed = await self.delete(node)
-            if not freed and node.moved:  # it may have got its new name just before
+            if not freed and node.moved:  # it may have been moved just before
                 await self._folders.find(node)
                 freed = await self.delete(node)
         self._forget(node)
         return freed
 
     async def delete(self, node: Node) -> bool:
-        """Delete a node whose name is known; True when it was there."""
+        """Delete a node whose name is known; return whether it existed."""
         (reply,) = await self.call(node, messages.delete(node.path))
         if not self._folders.containers:
             at = self._world.now() + EMPTY_S
@@ -62,7 +62,7 @@ class Deletion:
         return not isinstance(reply, Exception)
 
     async def call(self, node: Node, *requests: Request) -> list[Any]:
-        """Send requests that delete a node; should they fail, it is due at once."""
+        """Send requests that delete a node; if they fail, the background job deletes it."""
         try:
             return await self._connection.call(*requests)
         except BaseException:
@@ -70,7 +70,7 @@ class Deletion:
             raise
 
     async def _delete_due(self) -> float:
-        """Delete what is due; return the moment when the next is."""
+        """Delete the nodes and folders that are past their end; return when the next one is."""
         now = self._world.now()
         due = [
             node

@@ -1,6 +1,6 @@
-"""Finds what of the ensemble would break a promise.
+"""Finds what in the ensemble would break a promise.
 
-Every member is sent the command ``srvr``, which servers answer by default.
+Every member is sent the four-letter word ``srvr``, which servers answer by default.
 """
 
 from __future__ import annotations

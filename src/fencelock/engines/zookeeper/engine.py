@@ -1,15 +1,17 @@
-"""The recipe: a lock is a folder, and whoever's ephemeral sequential node comes first holds it.
+"""The recipe: a lock is a parent node, and the first ephemeral sequential node below it holds it.
 
-* ``queue.py`` creates the node, lists the folder and watches who is in the way. First: it is ours.
-* The fence is the node's czxid, which the whole ensemble counts up.
-* One session carries all locks of a client. The ensemble drops it a timeout after it last knew of
-  us, so a lease never lasts longer than our own clock allows after the last *answered write*: a
-  majority has taken part in that, while a read may come from a member that has lost the others.
-* A lease whose ttl is shorter than the session is ended by its own client (``deletion.py``), and by
-  the ensemble when the client is dead.
-* A lease may outlive its client, for as long as the session does without it. Whoever knows the
-  owner then takes it over: ``takeover.py`` moves the node into its own session.
-* ``shares.py`` has the recipes of names with several holders, above the same queue.
+* ``queue.py`` creates our node, lists the parent and watches the node to wait for. If there is
+  none, the lock is ours.
+* The fence is the node's czxid: transaction ids grow across the whole ensemble.
+* One session carries all locks of a client. The ensemble expires it one session timeout after the
+  last message it knows of, so a lease never lasts longer, on our own clock, than that allows after
+  the last *answered write*: a majority has taken part in that, while a read may be served by a
+  member that has lost the others.
+* A lease whose ttl is shorter than the session timeout is ended by its own client
+  (``deletion.py``), and by the ensemble if the client is dead.
+* A lease may outlive its client, until the session expires. Another client that knows the owner id
+  can take it over before that: ``takeover.py`` moves the node into that client's session.
+* ``shares.py`` has the recipes with several holders, on top of the same queue.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class ZooKeeperEngine(Engine):
         super().__init__(world, address)
         self._settings = options.connection(address)
         self._connection = connection = make_connection(world, self._settings)
-        self.traits = self.traits._replace(ttl_max=connection.ttl_max)  # until servers have a say
+        self.traits = self.traits._replace(ttl_max=connection.ttl_max)  # until servers grant one
         recipe = str(address.options.get("recipe", "kazoo"))
         self._nodes: dict[str, Node] = {}  # by owner and kind
         self._folders = folders = Folders(
@@ -77,7 +79,7 @@ class ZooKeeperEngine(Engine):
         await self._observers.timer.close()
         now = self.world.now()
         held = [node for node in list(self._nodes.values()) if node.delete_at > now]
-        # Grants are not released: with the session they would be.
+        # Grants are not released, as they would be with the end of the session.
         await self._connection.close(end_session=not held)
 
     def close_nowait(self) -> None:
@@ -96,7 +98,7 @@ class ZooKeeperEngine(Engine):
         except EngineError as error:
             node = self._nodes.get(key_of(request))
             if request.queue or node is None or not node.create_sent:
-                raise  # one who waits stays where it is
+                raise  # a waiter keeps its position
             raise OutcomeUnknown(
                 f"{request.name!r} was asked for, and then ZooKeeper did not serve ({error}): it "
                 f"may be held for {node.ttl:g} s",
@@ -118,7 +120,7 @@ class ZooKeeperEngine(Engine):
         node = self._nodes.get(key_of(grant))
         if node is not None and node.fence == grant.fence and await self._deletion.leave(node):
             return True
-        return await self._takeover.release(grant)  # another client may have it
+        return await self._takeover.release(grant)  # it may be in another client's session
 
     async def withdraw(self, request: Request) -> None:
         if (node := self._nodes.get(key_of(request))) is not None:

@@ -1,7 +1,7 @@
-"""Reads locks from outside, and takes them away.
+"""Reads and revokes the locks of all clients.
 
-Every look first has its server catch up with the leader. Ages are worked out from wall clocks,
-which may differ between machines: they are for people, and nothing is decided by them.
+Every read is preceded by a sync of the server with its leader. Ages are computed from wall clocks,
+which may differ between machines: they are for display, and nothing is decided by them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .node import read_data, read_fence, read_since
 from .wire import Connection, messages
 from .wire.messages import Stat
 
-REVOKED_BYTES_MAX = 100_000  # the last revocations, so that their node never grows
-KEY_MAX = 100  # of a contender's name in them: all of ours are shorter
+REVOKED_BYTES_MAX = 100_000  # of the last revocations, so that their node stays small
+KEY_MAX = 100  # of a contender's name there: all of ours are shorter
 TRIES = 10
 BATCH_MAX = 200
 
 
 class Contender(NamedTuple):
-    """One node that holds or waits, and what is in it."""
+    """The node of a holder or waiter, with its data."""
 
     path: str
     data: bytes
@@ -39,7 +39,7 @@ class Contender(NamedTuple):
 
 
 class Inspection:
-    """What one client can read of all locks."""
+    """Inspects and revokes locks by one client's connection."""
 
     def __init__(self, world: World, connection: Connection, folders: Folders) -> None:
         self._world = world
@@ -80,7 +80,7 @@ class Inspection:
         return [f"{path}/{child}" for child in ours if path or child != paths.SYSTEM]
 
     async def _shared_names(self) -> list[str]:
-        """List the names that have a folder of a read/write lock or of a semaphore."""
+        """List the names that have the folder of a read/write lock or of a semaphore."""
         kinds = [f"{self._folders.root}/{kind}" for kind in paths.KINDS.values()]
         found: set[str] = set()
         for listed in await self._connection.call(*map(messages.get_children, kinds)):
@@ -97,17 +97,17 @@ class Inspection:
             return []
         first = f"{path}/{order[0]}"
         (found,) = await self._connection.call(messages.get_data(first))
-        if isinstance(found, Exception):  # released at this moment: see who is next
+        if isinstance(found, Exception):  # just released: read the next holder
             return await self._holders(name, shared=False)
         return [self._holding(name, Contender(first, found[0], found[1], "lock", waits=False))]
 
     async def _holders(self, name: str, *, shared: bool) -> list[Holding]:
-        """Who holds a name: its read/write lock and semaphore, or else its mutex."""
+        """Read the holders of a name: of its read/write lock and semaphore, or of its mutex."""
         found = await self._contenders(name, with_waiters=False)
         return [self._holding(name, one) for one in found if (one.role != "lock") is shared]
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Delete the nodes of all holders, each in the transaction that notes why."""
+        """Delete the nodes of all holders, each in a transaction that stores the reason."""
         for _ in range(TRIES):
             holders = await self._contenders(name, with_waiters=False)
             if not holders:
@@ -120,7 +120,7 @@ class Inspection:
         )
 
     async def _revoke(self, holder: Contender, reason: str) -> bool:
-        """Take the lock from one holder; False when it has left by itself."""
+        """Delete the node of one holder; return False if the holder left by itself."""
         for _ in range(TRIES):
             found = await self._reasons()
             if found is None:
@@ -141,19 +141,19 @@ class Inspection:
         return False
 
     async def why_gone(self, grant: Grant, is_ours: bool) -> Gone:
-        """Find out why the node of a grant is not there any more."""
+        """Return why the node of a grant no longer exists."""
         (found,) = await self._connection.call(messages.get_data(self._folders.revoked))
         reasons: Any = {} if isinstance(found, Exception) else json.loads(found[0] or b"{}")
         beginnings = paths.beginnings(grant.owner)
         for child, reason in reasons.items():
             if child.startswith(beginnings):
                 return Gone("revoked", reason)
-        if is_ours:  # our session lives, and nobody else ends its nodes
+        if is_ours:  # our session is alive, so the server has not deleted it
             return Gone("revoked", "its node was deleted from ZooKeeper")
         return Gone("expired", "its node is gone from ZooKeeper")
 
     async def _reasons(self) -> tuple[dict[str, str], int] | None:
-        """Read the last revocations and the version of their node; None when it was just made."""
+        """Read the last revocations and the version of their node; None if it had to be created."""
         path = self._folders.revoked
         (found,) = await self._connection.call(messages.get_data(path))
         if isinstance(found, Exception):
@@ -163,10 +163,10 @@ class Inspection:
         return json.loads(data or b"{}"), stat.version
 
     async def _contenders(self, name: str, *, with_waiters: bool = True) -> list[Contender]:
-        """Read who holds a name and who waits, in order, with their data.
+        """Read the holders and waiters of a name, in order, with their data.
 
-        A holder that was listed and is gone when it is read has left, and the next one holds, or
-        it has another name now: look again.
+        A holder that was listed and is gone when it is read has left, and the next one holds, or it
+        was renamed: the name is listed again.
         """
         found: list[Contender] = []
         for _ in range(TRIES):
@@ -190,7 +190,7 @@ class Inspection:
         return found
 
     async def _listed(self, name: str) -> list[tuple[str, Role, bool]]:
-        """List the nodes of a name: the path of each, what it is, and whether it waits."""
+        """List the nodes of a name: the path of each, its role, and whether it waits."""
         folder = self._folders.path(name)
         rwlock, semaphore = (self._folders.shared_path(k, name) for k in paths.KINDS.values())
         locks, leases = f"{semaphore}/{paths.LOCKS}", f"{semaphore}/{paths.LEASES}"
@@ -230,12 +230,12 @@ class Inspection:
 
 
 def _key(child: str) -> str:
-    """Return what tells one contender from all others, short enough to be kept."""
+    """Return the part of a contender's name that identifies it, at a limited length."""
     return child[-KEY_MAX:]
 
 
 def _written(reasons: list[tuple[str, str]]) -> bytes:
-    """Return the last of these reasons, as many as fit."""
+    """Encode the last of these reasons, as many as fit."""
     data = json.dumps(dict(reasons)).encode()
     while len(data) > REVOKED_BYTES_MAX:
         reasons = reasons[len(reasons) // 2 :]

@@ -1,12 +1,14 @@
-"""What is remembered for names, apart from who holds them: one persistent node for each name.
+"""Remembers numbers for names, whether held or not: one persistent node for each name.
 
-* A node has all items of its name, and is written only in the version that was read. A node that
-  was deleted and made anew counts its versions anew, so every deletion also counts up the version
-  of the folder, and a write requires that this has not changed either.
-* ZooKeeper has no expiry that every server would know. A node is over when so much time has passed
-  since it was last written as is written in it, by the clock of the leader, which notes the time of
-  every change. A client's own clock only tells when it is worth the write that shows that time.
-* What is over is deleted by whoever reads it, and each new name looks at a few others.
+* A node has all items of its name, and is written only if its version is the one that was read. A
+  node that was deleted and created again restarts its versions at 0, so every deletion also
+  increments the version of the folder, and a write requires that this has not changed either.
+* ZooKeeper has no expiry that every server version supports. A node is expired when the time in its
+  data (``keep_ms``) has passed since its mtime, by the clock of the leader, which sets the time of
+  every change. A client's own clock only decides when to make the write that reads the leader's
+  time.
+* An expired node is deleted by the next client that recalls it, and the creation of a node checks a
+  few others.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from .wire import Connection, messages
 from .wire.connection import failure_of
 from .wire.messages import Stat
 
-TRIES = 100  # another writer was faster, each time
+TRIES = 100  # each that fails means that another writer was faster
 RETRY_S = 0.02
-BYTES_MAX = 900_000  # a server takes no more than a megabyte at once
-SWEPT = 8  # others that are looked at with each new name
+BYTES_MAX = 900_000  # a server accepts requests of up to a megabyte
+SWEPT = 8  # other nodes that the creation of one checks
 
 
 class Memo(NamedTuple):
-    """The node of one name, as it was read."""
+    """The data and versions of one name's node, as read."""
 
     items: dict[str, int]
     keep_ms: int
@@ -40,7 +42,7 @@ class Memo(NamedTuple):
 
 
 class Memos:
-    """What one client remembers and recalls."""
+    """Reads and writes the remembered numbers, for one client."""
 
     def __init__(self, world: World, connection: Connection, folders: Folders) -> None:
         self._world = world
@@ -78,7 +80,7 @@ class Memos:
         await self._delete(self._folders.shared_path(paths.MEMORY, name))
 
     async def _read(self, path: str) -> Memo | None:
-        """Read a node, without its items where it is over; None when there is none."""
+        """Read a node, without its items if it is expired; None if there is no node."""
         _, folder, found = await self._connection.call(
             messages.sync(path), messages.exists(self._folder), messages.get_data(path)
         )
@@ -95,7 +97,7 @@ class Memos:
         return Memo(items, keep_ms, stat.version, folder.version)
 
     async def _create(self, path: str, data: bytes) -> bool:
-        """Make the node of a name; False when that must be tried again."""
+        """Create the node of a name; return False if the caller must retry."""
         creation = messages.create_persistent(path, self._folders.acl, data)
         (created,) = await self._connection.call(creation)
         if isinstance(created, messages.NoNode):
@@ -108,20 +110,20 @@ class Memos:
         return True
 
     async def _change(self, change: messages.Request, folder_version: int) -> bool:
-        """Write, unless something was deleted or written since it was read."""
+        """Write a node, unless it has changed, or any node was deleted, since it was read."""
         guard = messages.check(self._folder, folder_version)
         (reply,) = await self._connection.call(messages.multi([guard, change]))
         return failure_of(reply) is None
 
     async def _delete(self, path: str, version: int = -1) -> None:
-        """Delete a node, unless it was written since it was read in that version."""
+        """Delete a node, unless it has been written since that version."""
         count_up = messages.set_data(self._folder, b"")
         both = messages.multi([count_up, messages.delete(path, version)])
         (reply,) = await self._connection.call(both)
         failure_of(reply)
 
     async def _sweep(self, now_ms: int) -> None:
-        """Delete what is over of a few other names, by the time of the server."""
+        """Delete the expired among a few other nodes, by the server's time."""
         (names,) = await self._connection.call(messages.get_children(self._folder))
         if isinstance(names, Exception):
             return

@@ -1,4 +1,4 @@
-"""The options of the engine: how each is read, and what follows from the address."""
+"""The options of the engine, and the readers of the address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECIPES = ("kazoo", "curator")
 
 
 def root(address: Address) -> str:
-    """Read the folder of all locks: the path of the URL, ``/fencelock`` where there is none."""
+    """Read the root of all locks: the path of the URL, or ``/fencelock``."""
     if not address.path:
         return DEFAULT_ROOT
     parts = [part for part in address.path.split("/") if part]
@@ -38,7 +38,7 @@ def root(address: Address) -> str:
 
 
 def acl(address: Address) -> messages.Acl:
-    """Read who may do what with our nodes: their creator alone, where the URL names a user."""
+    """Read the ACL of our nodes; by default their creator alone if the URL names a user."""
     chosen = str(address.options.get("acl", "creator" if address.user else "open"))
     if chosen != "open" and not address.user:
         raise Misconfigured(
@@ -48,7 +48,7 @@ def acl(address: Address) -> messages.Acl:
 
 
 def connection(address: Address) -> Settings:
-    """Read where to connect, and how."""
+    """Read the settings of the connection."""
     options: Any = address.options
     if not address.hosts:
         raise Misconfigured(f"{address.public} names no server: write zookeeper://host:port/root")

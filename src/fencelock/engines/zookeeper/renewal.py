@@ -1,9 +1,9 @@
-"""Renews all leases of a client by one transaction, or a few: a server takes no more than a
-megabyte at once.
+"""Renews all leases of a client in one transaction, or a few: a server accepts requests of up to a
+megabyte.
 
-It writes nothing where nothing has changed; it *checks* that every node exists. A majority takes
-part in it all the same, and that is the proof of contact from which the leases count anew. A read
-would prove nothing: a member that has lost the others goes on answering for a while.
+If no ttl has changed, it writes nothing and *checks* that every node exists. A majority takes part
+in that all the same, which is the proof of contact from which the leases count anew. A read would
+prove nothing: a member that has lost the others goes on serving reads for a while.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .takeover import TakeOver
 from .wire import Connection, messages
 
 TRIES = 4
-BYTES_MAX = 500_000  # of one transaction, about: a server hangs up on requests of a megabyte
+BYTES_MAX = 500_000  # of one transaction, roughly: a server disconnects on requests of a megabyte
 
 
 class Renewal:
@@ -43,7 +43,7 @@ class Renewal:
         self._takeover = takeover
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        """Check that all nodes exist, by a transaction that proves that a majority knows us."""
+        """Check that all nodes exist, in a transaction that proves contact with a majority."""
         answers: dict[str, Grant | Gone] = {}
         for _ in range(TRIES):
             left = [grant for grant in grants if key_of(grant) not in answers]
@@ -60,19 +60,19 @@ class Renewal:
     async def _held(
         self, grants: Sequence[Grant], answers: dict[str, Grant | Gone]
     ) -> list[tuple[Grant, Node]]:
-        """Return the nodes of grants that may still be; answer that the others are gone.
+        """Return the nodes of grants that may still exist; add Gone to ``answers`` for the others.
 
-        A node that is not in our session may be in that of another client, which has made it or
-        taken it over: then it is ours from now on.
+        A node that is not in our session may be in that of another client, which has created it or
+        taken it over: then we take it over.
         """
         found: list[tuple[Grant, Node]] = []
         for grant in grants:
             own = node = self._nodes.get(key := key_of(grant))
-            if own is not None and own.fence != grant.fence:  # it waits for what its owner has
+            if own is not None and own.fence != grant.fence:  # a waiter's node
                 own = node = None
             is_over = own is not None and own.is_over(self._connection.session_id)
             if own is not None and own.child is None and own.moved and not is_over:
-                await self._folders.find(own)  # its new name was not answered
+                await self._folders.find(own)  # the reply to its move was lost
             if own is None or own.child is None or is_over:
                 node = await self._takeover.take(grant)
             if node is not None:
@@ -89,7 +89,7 @@ class Renewal:
     async def _extend(
         self, nodes: Sequence[tuple[Grant, Node]], answers: dict[str, Grant | Gone]
     ) -> bool:
-        """Renew what exists; False when a node does not, and then none is renewed."""
+        """Renew the grants if all their nodes exist; else return False: none is renewed."""
         sent_at = self._world.now()
         ttl_max = self._connection.ttl_max
         transactions: list[list[messages.Request]] = []
@@ -117,7 +117,7 @@ class Renewal:
         return True
 
     async def _has_moved(self, node: Node) -> bool:
-        """Whether a node that is not where it was has got another name meanwhile."""
+        """Return whether a node that is not under its old name has been moved meanwhile."""
         if not node.moved:
             return False
         node.child = None

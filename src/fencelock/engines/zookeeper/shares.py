@@ -1,20 +1,22 @@
-"""The recipes of names that several hold. The nodes are Curator's, so that Java programs take part.
+"""Read/write locks and semaphores. The nodes are Curator's, so that Java programs can take part.
 
 **A read/write lock** (InterProcessReadWriteLock) is one queue of nodes for readers and writers. A
-reader waits for the last writer before it, a writer for whoever is before it: a writer that leaves
-wakes the readers behind it, or one writer.
+reader waits for the last writer before it, a writer for the contender right before it: a writer
+that leaves wakes the readers behind it, or one writer.
 
-* A writer that becomes a reader has its node renamed, in one transaction, and keeps the number:
-  nobody can come between, it stands before all who wait, and readers that waited for it look again.
+* The node of a writer that becomes a reader is renamed, in one transaction, and keeps its sequence
+  number: no contender can come between, the node is before all waiters, and the readers that waited
+  for it list the queue again.
 
 **A semaphore** (InterProcessSemaphoreV2) is a queue in ``locks``, and a node in ``leases`` for each
-that holds. Only the first in the queue may take a slot, so whoever waits is overtaken by nobody,
-and while it waits nobody makes a lease. It alone watches the leases.
+holder. Only the first in the queue may take a slot, so no waiter is overtaken, and while it waits
+no other lease is created. It alone watches the leases.
 
-* Taking a slot is one transaction: the node leaves the queue and is a lease. The slot is in its
-  name. A lease of Curator has none, and counts all the same.
+* Taking a slot is one transaction: the node moves from the queue to ``leases``. The slot is in its
+  name. A lease of Curator has no slot, and counts all the same.
 * The fence is the czxid of the node in the queue. Slots are given in the order of the queue, so it
-  grows with every grant. It is written into the lease, as into a reader that was a writer.
+  grows with every grant. It is written into the data of the lease, as into that of a reader that
+  was a writer.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Shares:
         raise Unavailable(f"{request.name!r} changed hands faster than it could be read")
 
     async def _read_or_write(self, turn: Turn, request: Request, share: Share) -> Grant | None:
-        """Grant what the node stands for, and no more than is wanted; None when it has gone."""
+        """Grant the turn, after a downgrade if only that is requested; None if the node is gone."""
         node = turn.node
         child = node.child or ""
         downgrades = share.units < share.limit and not paths.is_reader(child)
@@ -52,9 +54,9 @@ class Shares:
         return self._queue.grant(turn, request)
 
     async def _take_slot(self, turn: Turn, request: Request, share: Share) -> Grant | Busy | None:
-        """Take the lowest free slot; None when the node has gone, or a slot has just come back."""
+        """Take the lowest free slot; None if the node is gone, or a slot has just become free."""
         node, queue = turn.node, self._queue
-        if node.is_lease:  # it has one
+        if node.is_lease:  # it has a slot
             return queue.grant(turn, request)
         child = node.child or ""
         slot = paths.free_slot(node.leases, share.limit)

@@ -1,16 +1,18 @@
-"""Moves the node of a grant into the session of the client that goes on with it.
+"""Moves the node of a grant into the session of the client that continues it.
 
-A node ends with the session that has made it, so another client that renews a grant makes it anew,
-in one transaction that deletes the old node:
+An ephemeral node is deleted with the session that created it, so another client that renews a grant
+creates a new node, in one transaction that deletes the old one:
 
-* The number in its name stays, and so does its place: nobody comes between, and whoever waits for
-  the old node lists the queue again and finds the new one before it.
-* The name has the id of its session now. Whoever still knows the old name, such as the client that
-  has made it, deletes nothing of ours with it, and finds at its next renewal that it is gone.
-* The fence is written into the node, as the czxid is another one now. The node of a grant is the
-  one with its owner's hash and its fence: an owner's other node, in a queue, is not taken for it.
+* The sequence number in its name stays, and so does its position: no contender comes between, and a
+  waiter for the old node lists the queue again and finds the new one before its own.
+* The name has the id of the new session. A client that only knows the old name, such as its
+  creator, deletes nothing of ours by it, and finds at its next renewal that the node is gone.
+* The fence is written into the node's data, as the new node has another czxid. The node of a grant
+  is the one with its owner's hash and its fence: another node of the owner, in a queue, is not
+  mistaken for it.
 
-Who knows the owner may do that, the client that handed it over included: the last one has it.
+Any client that knows the owner id may do that, and so may the client that handed it over: the last
+one has it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ TRIES = 10
 
 
 class Found(NamedTuple):
-    """The node of a grant, in whichever session it is."""
+    """The node of a grant, in any session."""
 
     folder: str
     child: str
@@ -41,7 +43,7 @@ class Found(NamedTuple):
 
 
 class TakeOver:
-    """Finds the nodes of grants that other clients have made, and takes them over."""
+    """Finds the nodes of grants that other clients have created, and takes them over."""
 
     def __init__(
         self,
@@ -58,20 +60,20 @@ class TakeOver:
         self._deletion = deletion
 
     async def take(self, grant: Grant) -> Node | None:
-        """Have the node of a grant in our own session; None when it has gone."""
+        """Move the node of a grant into our own session; None if the node is gone."""
         for _ in range(TRIES):
             if (found := await self._find(grant)) is None:
                 return None
             own = self._nodes.get(key_of(grant))
             if own is not None and own.fence != grant.fence:
-                await self._deletion.leave(own)  # it waits for what its owner has
+                await self._deletion.leave(own)  # it is in the queue, waiting for this very grant
             node = self._node(grant, found)
             if await self._move(node, found):
                 return node
         raise self._too_fast(grant)
 
     async def release(self, grant: Grant) -> bool:
-        """Delete the node of a grant, in whichever session it is; False when it has gone."""
+        """Delete the node of a grant in any session; return False if it is gone."""
         for _ in range(TRIES):
             if (found := await self._find(grant)) is None:
                 return False
@@ -82,10 +84,10 @@ class TakeOver:
         raise self._too_fast(grant)
 
     async def _find(self, grant: Grant) -> Found | None:
-        """Read the node of a grant. The server first catches up with its leader.
+        """Find the node of a grant and read it, after a sync of the server with its leader.
 
-        A node that was listed and is gone when it is read may have been moved: look again. In no
-        listing it is missing under both names.
+        A node that was listed and is gone when it is read may have been moved: the folder is listed
+        again. No listing lacks both names.
         """
         location = self._folders.location(grant)
         folder = location.leases or location.folder
@@ -109,7 +111,7 @@ class TakeOver:
         return Unavailable(f"{grant.name!r} was taken over by others, again and again; try again")
 
     def _node(self, grant: Grant, found: Found) -> Node:
-        """Return what we know of a node that we have not made, as one of ours."""
+        """Return a Node for one that another client created."""
         ttl = min(grant.ttl, self._connection.ttl_max)
         meta = read_words((found.data, found.stat))
         request = Request(grant.name, grant.owner, ttl, meta, share=grant.share)
@@ -122,12 +124,11 @@ class TakeOver:
         return node
 
     async def _move(self, node: Node, found: Found) -> bool:
-        """Make a node anew in our session; False when it is not where it was any more.
+        """Re-create a node in our session; return False if the old one is gone.
 
-        Until that is answered it may be ours: it is found by its session, and deleted when it is
-        due.
+        Until the reply it may be ours: it can be found by its session, and is deleted at its end.
         """
-        await self._connection.ready()  # that may take a new session
+        await self._connection.ready()  # that may begin a new session
         session = node.session = self._connection.session_id
         node.keep()
         self._nodes[node.key] = node

@@ -1,4 +1,4 @@
-"""Django: models with a fence, and a table of marks that a migration makes.
+"""Django: models with a fence, and a table of marks that a migration creates.
 
     class Stock(FencedModel): ...
 
@@ -8,8 +8,8 @@
         stock.save(fence=lease)  # or StaleFence, and nothing is written
 
 ``FencedModel`` needs no more than that. For ``SqlGuard().enter(connection, lease)``, which protects
-whatever the transaction changes, put ``fencelock.guards.django`` into INSTALLED_APPS: its migration
-makes the table of the marks.
+all changes of the transaction, put ``fencelock.guards.django`` into INSTALLED_APPS: its migration
+creates the table of the marks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["FencedModel", "FencedQuerySet"]
 
 
 def __getattr__(name: str) -> Any:
-    """Django imports an application before any model may be made, so these come when asked for."""
+    """Import the models at first use: Django imports an application before its models."""
     if name in __all__:
         from . import fenced
 

@@ -1,4 +1,4 @@
-"""The Django application: its migration makes the table of the marks."""
+"""The Django application, whose migration creates the table of the marks."""
 
 from __future__ import annotations
 

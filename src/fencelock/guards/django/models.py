@@ -1,4 +1,4 @@
-"""The table of the marks as a model: to look at, not to write to."""
+"""The table of the marks as a model, for reading only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Mark"]
 
 
 class NameField(models.CharField):
-    """What is guarded: a text, which MySQL keeps as bytes so that it compares exactly."""
+    """A guarded name: text, which MySQL stores as bytes so that it is compared exactly."""
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return value.decode() if isinstance(value, bytes) else value
@@ -23,7 +23,7 @@ class NameField(models.CharField):
 class Mark(models.Model):
     """The marks of a name: the highest of all and, if a reader has that, the writers' beside it.
 
-    ``SqlGuard`` writes them, and so does its ``reset``.
+    They are written by ``SqlGuard``.
     """
 
     name = NameField(max_length=512, primary_key=True)

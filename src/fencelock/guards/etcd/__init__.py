@@ -1,4 +1,4 @@
-"""A guard for keys of etcd: the mark is compared in the transaction that writes them.
+"""A guard for keys in etcd: the mark is compared in the transaction that writes them.
 
     guard = EtcdGuard("http://127.0.0.1:2379")
     with client.lock("config") as lease:

@@ -1,7 +1,7 @@
 """Send requests to etcd's JSON gateway, which every member serves on its client port.
 
-It speaks for programs that have no client of etcd. Each call has a connection of its own: one that
-was kept and has died in the meantime would leave every other call in doubt.
+It is for programs without a client of etcd. Each call has a connection of its own: a kept one that
+has died meanwhile would leave the outcome of the next call unknown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...errors import Denied, Misconfigured, OutcomeUnknown, Unavailable, UsageE
 __all__ = ["Gateway"]
 
 PORT = 2379
-_BUSY = 429  # what the gateway makes of "resource exhausted": refused before anything was done
+_BUSY = 429  # the gateway's status for RESOURCE_EXHAUSTED: refused before anything was done
 
 
 class Gateway:
-    """Sends a request to one of the members. It can be called from several threads."""
+    """Sends requests to the members. It can be called from several threads."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Gateway:
         self._context = context
 
     def __call__(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """POST, and return the answer. A member that cannot be reached is passed over."""
+        """POST a request and return the reply; a member that cannot be reached is skipped."""
         why = ""
         for member in self._members:
             connection = self._connection(*member)

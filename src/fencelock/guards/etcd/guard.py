@@ -51,10 +51,10 @@ _Steps: TypeAlias = Generator[_Request, Json, T]
 
 
 class _EtcdGuardBase:
-    """What both flavors share: the requests of an operation, and what their answers mean."""
+    """What both flavors share: the requests of each operation, and how their replies are read."""
 
     def __init__(self, prefix: str, epoch: int) -> None:
-        claim(1, "any", epoch)  # says so if the epoch is none
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         if not prefix:
             raise UsageError("the keys of the marks need a prefix, to tell them from your own")
         self.prefix = prefix
@@ -70,7 +70,7 @@ class _EtcdGuardBase:
         return request.judge((yield _Request(_TXN, request.json())))
 
     def _read(self, operations: tuple[Operation, ...], wanted: Claim) -> _Steps[Sequence[Json]]:
-        """Look, judge, and do it if the mark is still the same; else look again."""
+        """Read the mark, compare, and run the operations if the mark is unchanged; else repeat."""
         key = self._mark_key(wanted.name)
         for _ in range(ATTEMPTS_MAX):
             looked = yield from _range(look(key))
@@ -106,7 +106,7 @@ class _EtcdGuardBase:
 
 
 def _range(body: Json) -> _Steps[Json]:
-    """Send what only reads: without an answer, nothing has happened."""
+    """Send a request that only reads: without a reply, nothing has happened."""
     try:
         return (yield _Request(_RANGE, body))
     except OutcomeUnknown as error:
@@ -114,11 +114,11 @@ def _range(body: Json) -> _Steps[Json]:
 
 
 class EtcdGuard(_EtcdGuardBase):
-    """Reads and writes keys of etcd for whoever has the highest fence.
+    """Reads and writes keys of etcd for the holder with the highest fence.
 
     ``endpoints``: one member or several, ``http://`` or ``https://`` (then with ``context``).
-    ``headers``: what to send along, such as ``{"Authorization": token}``. ``send``: instead of all
-    these, a function of a path and a body that returns the answer. One guard serves many threads.
+    ``headers``: additional headers, such as ``{"Authorization": token}``. ``send``: instead of all
+    these, a function of a path and a body that returns the reply. One guard serves many threads.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class EtcdGuard(_EtcdGuardBase):
     def enter(
         self, lease: Fenced | int, *keys: str, name: str | None = None, reading: bool = False
     ) -> dict[str, bytes | None]:
-        """Raise the mark and read keys, in one step: what every tenure begins with.
+        """Raise the mark and read keys in one step, at the start of a tenure.
 
         ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
         """
@@ -166,33 +166,33 @@ class EtcdGuard(_EtcdGuardBase):
         name: str | None = None,
         reading: bool = False,
     ) -> Sequence[Json]:
-        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
+        """Run all in one transaction, or raise StaleFence; return etcd's responses in order.
 
-        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done. For a reader
-        they must be gets.
+        ``name`` is required for a bare fence. OutcomeUnknown: it may have taken effect. For a
+        reader all must be gets.
         """
         return self._run(self._commit(operations, lease, name, reading))
 
     def mark(self, name: str, *, reading: bool = False) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         return self._run(self._mark(name, reading))
 
     def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of a name, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         self._run(self._reset(name, to))
 
     def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many.
+        """Remove the marks that were not raised for so many seconds; return how many.
 
-        A holder that was frozen for longer than that is then accepted again. Time is that of the
-        clocks of those who wrote. Call it rarely, with days and not minutes.
+        A holder that was frozen for longer than that is then accepted again. The times are of the
+        writers' clocks. Call it rarely, with days and not minutes.
         """
         return self._run(self._forget(older_than_seconds))
 
@@ -203,8 +203,8 @@ class EtcdGuard(_EtcdGuardBase):
 class AsyncEtcdGuard(_EtcdGuardBase):
     """The same for asyncio: every method is awaited.
 
-    ``send`` is an ``async def`` over the client that you have. Without it each request is made in a
-    worker thread, which the other arguments are for.
+    ``send`` is an ``async def`` over your own client. Without it each request is sent in a worker
+    thread, by the other arguments.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class AsyncEtcdGuard(_EtcdGuardBase):
     async def enter(
         self, lease: Fenced | int, *keys: str, name: str | None = None, reading: bool = False
     ) -> dict[str, bytes | None]:
-        """Raise the mark and read keys, in one step: what every tenure begins with.
+        """Raise the mark and read keys in one step, at the start of a tenure.
 
         ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
         """
@@ -251,33 +251,33 @@ class AsyncEtcdGuard(_EtcdGuardBase):
         name: str | None = None,
         reading: bool = False,
     ) -> Sequence[Json]:
-        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
+        """Run all in one transaction, or raise StaleFence; return etcd's responses in order.
 
-        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done. For a reader
-        they must be gets.
+        ``name`` is required for a bare fence. OutcomeUnknown: it may have taken effect. For a
+        reader all must be gets.
         """
         return await self._run(self._commit(operations, lease, name, reading))
 
     async def mark(self, name: str, *, reading: bool = False) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         return await self._run(self._mark(name, reading))
 
     async def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of a name, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         await self._run(self._reset(name, to))
 
     async def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many.
+        """Remove the marks that were not raised for so many seconds; return how many.
 
-        A holder that was frozen for longer than that is then accepted again. Time is that of the
-        clocks of those who wrote. Call it rarely, with days and not minutes.
+        A holder that was frozen for longer than that is then accepted again. The times are of the
+        writers' clocks. Call it rarely, with days and not minutes.
         """
         return await self._run(self._forget(older_than_seconds))
 

@@ -1,4 +1,4 @@
-"""Build a guarded transaction of etcd, and judge its answer, whoever sends it.
+"""Build a guarded etcd transaction and check its reply, without sending it.
 
     request = guarded([put("config/a", b"1")], claim(lease))
     request.json()          # the body of a POST to /v3/kv/txn, etcd's JSON gateway
@@ -7,12 +7,12 @@
 
 The mark of a name is a key of its own. Its value begins with the mark in nineteen digits, so that
 etcd, which compares values as bytes, compares them as numbers. "Not higher than ours" is "less than
-ours plus one", and what is not there at all compares with nothing: so a second, nested transaction
-compares that. It is one request, and etcd carries it out as one step.
+ours plus one". That comparison fails for a key that does not exist: so a second, nested transaction
+checks for that. It is one request, and etcd executes it atomically.
 
-While a reader has the highest mark, that of the writers stands at the end of the value. Where it is
-etcd cannot compare it: a reader looks at the key first, and its transaction demands that the key is
-still the same.
+While a reader has the highest mark, that of the writers is at the end of the value, where etcd
+cannot compare it: a reader reads the key first, and its transaction requires that the key has not
+changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["PREFIX", "Guarded", "Operation", "delete", "get", "guarded", "put"]
 
 PREFIX = "fencelock/marks/"
 
-PAGE = 500  # marks that one request for all of them reads
+PAGE = 500  # marks read by one request of ``forget``
 Json: TypeAlias = Mapping[str, Any]
 
 _FIELDS: dict[str, int] = {"get": 1, "put": 2, "delete": 3}  # of an etcdserverpb.RequestOp
@@ -37,7 +37,7 @@ _TXN, _LESS, _EQUAL, _VALUE, _CREATE = 4, 2, 0, 3, 1
 
 
 class Operation(NamedTuple):
-    """One thing that a transaction does to one key. ``lease`` is one of etcd's, for a put."""
+    """One operation of a transaction on one key. ``lease`` is the id of etcd's, for a put."""
 
     kind: Literal["get", "put", "delete"]
     key: bytes
@@ -60,7 +60,7 @@ class Operation(NamedTuple):
 
 
 def put(key: str | bytes, value: str | bytes, *, lease: int = 0) -> Operation:
-    """Write a key; with the id of a lease of etcd, for as long as that lives."""
+    """Write a key; with the id of an etcd lease, for as long as that lives."""
     return Operation("put", _raw(key), _raw(value), lease)
 
 
@@ -75,7 +75,7 @@ def delete(key: str | bytes) -> Operation:
 
 
 class Guarded(NamedTuple):
-    """Operations that etcd carries out only for a claim that is not below the mark."""
+    """Operations that etcd executes only if the claim is not below the mark."""
 
     claim: Claim
     key: bytes
@@ -94,16 +94,16 @@ class Guarded(NamedTuple):
     def __bytes__(self) -> bytes:
         key = _field(3, self.key)
         done = b"".join(_field(2, bytes(operation)) for operation in self._done())
-        # A oneof that is 0 is still written: it says which of the fields was chosen.
+        # A oneof field is encoded even if it is 0: it says which of the fields was chosen.
         absent = _number(1, _EQUAL) + _number(2, _CREATE) + key + b"\x28\x00"
         nested = _field(1, absent) + done + _field(3, bytes(get(self.key)))
         older = _number(1, _LESS) + _number(2, _VALUE) + key + _field(7, self._bound)
         return _field(1, older) + done + _field(3, _field(_TXN, nested))
 
     def judge(self, reply: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """The answers to the operations, in their order, or StaleFence.
+        """Return the responses to the operations in order, or raise StaleFence.
 
-        A reply of the JSON gateway. Of stubs: ``MessageToDict(reply,
+        ``reply`` is the JSON gateway's. For stubs, pass ``MessageToDict(reply,
         preserving_proto_field_name=True)``, which has the same form.
         """
         if not reply.get("succeeded"):
@@ -126,10 +126,10 @@ class Guarded(NamedTuple):
 def guarded(
     operations: Iterable[Operation], claim: Claim, *, prefix: str = PREFIX, stamp: int = 0
 ) -> Guarded:
-    """A transaction that raises the mark of a name and does these operations, or neither.
+    """Build a transaction that raises the mark of a name and runs the operations, or neither.
 
-    ``stamp`` is the time of day in seconds, kept beside the mark: ``forget`` goes by it. A reader
-    must look at the mark first, so that for one it is a UsageError.
+    ``stamp`` is the wall clock in seconds, stored with the mark for ``forget``. A reader must read
+    the mark first, so its claim raises UsageError.
     """
     if claim.reading:
         raise UsageError(
@@ -148,12 +148,12 @@ def mark_key(prefix: str, name: str) -> bytes:
 
 
 def written(mark: int) -> str:
-    """Write a mark as text that sorts as its number does."""
+    """Format a mark as text that sorts like its number."""
     return f"{mark:0{MARK_DIGITS}d}"
 
 
 def read_marks(value: bytes | None) -> MarkPair:
-    """Read the value of a mark's key: the highest, when that was, and the writers' if below."""
+    """Parse the value of a mark's key: the highest, its stamp, and the writers' if below."""
     if value is None:
         return MarkPair()
     highest, *more = value.split() or [b""]
@@ -167,7 +167,7 @@ def read_marks(value: bytes | None) -> MarkPair:
 
 
 def values(responses: Iterable[Mapping[str, Any]]) -> Iterator[bytes | None]:
-    """Return what the reads among the answers found: one value, or None, for each."""
+    """Yield the value, or None, that each range among the responses has read."""
     for response in responses:
         if "response_range" in response:
             found = response["response_range"].get("kvs", [])
@@ -180,14 +180,14 @@ def look(key: bytes) -> Json:
 
 
 def seen(reply: Json) -> MarkPair:
-    """Read the marks in the answer to ``look``."""
+    """Read the marks in the reply to ``look``."""
     return read_marks(next(values([{"response_range": reply}])))
 
 
 def read_only(
     operations: Iterable[Operation], key: bytes, claim: Claim, stamp: int, looked: Json
 ) -> Json:
-    """Make a transaction that a reader does if the mark is still what the answer to ``look`` says.
+    """Make a reader's transaction, on condition that the mark is the one in the reply to ``look``.
 
     Or raise StaleFence. The mark is written only if the reader raises it.
     """
@@ -211,7 +211,7 @@ def setting(key: bytes, mark: int, stamp: int) -> Json:
 
 
 def page(prefix: str, last: Sequence[Json] = ()) -> Json:
-    """The body of a POST to ``/v3/kv/range`` that reads the marks after those of the last page."""
+    """Make the body of a POST to ``/v3/kv/range`` that reads the marks after the last page."""
     first = prefix.encode()
     return {
         "key": _text(b64decode(last[-1]["key"]) + b"\0" if last else first),
@@ -225,7 +225,7 @@ def is_last(found: Sequence[Json]) -> bool:
 
 
 def removals(found: Sequence[Json], before: float) -> Iterator[Json]:
-    """For each mark of an older time, a transaction that removes it if it is still the same."""
+    """Yield, for each mark with an older stamp, a transaction that deletes it if unchanged."""
     for each in found:
         stamp = b64decode(each.get("value", "")).partition(b" ")[2].partition(b" ")[0]
         if stamp.isdigit() and int(stamp) < before:
@@ -248,7 +248,7 @@ def _field(number: int, body: bytes) -> bytes:
 
 
 def _number(number: int, value: int) -> bytes:
-    """Encode a field with a number; 0 is what is not written."""
+    """Encode a field with an integer; the default, 0, is not encoded."""
     return _varint(number << 3) + _varint(value) if value else b""
 
 

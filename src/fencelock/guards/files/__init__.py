@@ -1,12 +1,12 @@
-"""The guard of files: they are replaced whole, and the mark lies beside them.
+"""The guard of files: they are replaced as a whole, and the mark is in a file beside them.
 
 ``guarded_replace(path, data, lease)`` and ``guarded_open(path, mode, lease)`` are what most
-programs need; ``FileGuard(path)`` has the rest. Readers see the old content or the new, never a
-part of both, whether they know of the guard or not.
+programs need; ``FileGuard(path)`` has the rest. Readers see the old content or the new, never a mix
+of both, with or without the guard.
 
-What is promised holds between processes of one machine: the mark is read and raised under a lock of
-the kernel (``flock``), and so is the replacement. On a network file system ask its manual whether
-such locks reach other machines.
+The guarantee holds between processes of one machine: the mark is read and raised under a lock of
+the kernel (``flock``), and so is the replacement. On a network file system, see its manual for
+whether such locks work across machines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Read and replace one file under its guard.
 
-The order makes a crash harmless. New content is complete and on the disk before anything else
-happens. Then, under the sidecar's lock: the mark is checked, raised and on the disk, and only then
-the new content takes the file's place. A crash in between leaves the old content under the new
-mark, which is where ``enter`` would have left it.
+The order makes a crash harmless. First the new content is written completely and synced to the
+disk. Then, under the sidecar's lock: the mark is checked, raised and synced, and only then the new
+content replaces the file. A crash in between leaves the old content under the new mark, the same
+state as after ``enter``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MODES = {"r", "w", "w+", *_COPIES}
 class FileGuard:
     """Guards one file, which need not exist yet.
 
-    Without ``name``, any lock's fences are taken; the first lease that comes decides, and leases of
+    Without ``name``, the fences of any lock are accepted; the first lease decides, and leases of
     another name are refused from then on. ``timeout`` is how long to wait for another process that
-    is replacing the file right now. ``durable=False`` leaves the disk's own time to the system: a
-    power cut may then undo the last moments, though a crash of the process does not.
+    is replacing the file. ``durable=False`` skips fsync: a power cut may then undo the last
+    changes, though a crash of the process does not.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FileGuard:
         timeout: float = TIMEOUT_S,
         durable: bool = True,
     ) -> None:
-        claim(1, name or "any", epoch)  # refuses what is not an epoch
+        claim(1, name or "any", epoch)  # raises if the epoch is invalid
         self._path = os.path.realpath(path)  # so that all links to a file share its mark
         self._name, self._epoch = name, epoch
         self._timeout, self._durable = timeout, durable
@@ -60,7 +60,7 @@ class FileGuard:
             pass
 
     def replace(self, data: bytes | str, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Give the file new content; text is written as UTF-8."""
+        """Replace the content of the file; text is written as UTF-8."""
         content = data.encode() if isinstance(data, str) else data
         with self.open("wb", lease, name=name) as file:
             file.write(content)
@@ -77,10 +77,10 @@ class FileGuard:
     ) -> Generator[IO[Any], None, None]:
         """Open the file as ``open`` does, with ``encoding`` and the like.
 
-        Reading raises the mark first. What is written becomes the file's content when the block
-        ends, if the fence is not stale by then, and is dropped when the block raises.
+        Reading raises the mark first. What is written becomes the file's content at the end of the
+        block, if the fence is not stale by then, and is dropped if the block raises.
         """
-        kind = str(mode).replace("b", "").replace("t", "")  # a lease, if they were exchanged
+        kind = str(mode).replace("b", "").replace("t", "")  # a lease, if swapped
         if kind not in _MODES:
             raise UsageError(f"a guarded file is opened with one of {sorted(_MODES)}, not {mode!r}")
         theirs = self._claim(lease, name, reading)
@@ -91,7 +91,7 @@ class FileGuard:
                 yield file
             return
         theirs.to_write()
-        with self._admitted(theirs):  # a stale one is told before it does the work
+        with self._admitted(theirs):  # a stale fence is refused before the work is done
             if kind == "r+":
                 os.stat(self._path)  # as with open(), the file must exist
             draft = self._draft(theirs, kind in _COPIES)
@@ -106,18 +106,18 @@ class FileGuard:
             draft.close()
 
     def mark(self, *, reading: bool = False) -> int:
-        """The mark, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         with locked(self._sidecar, self._timeout, create=False) as sidecar:
             return 0 if sidecar is None else read(sidecar).pair.of(reading)
 
     def reset(self, to: int = 0) -> None:
-        """Set the mark, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark, even to a smaller fence than it has seen; 0 removes it.
 
-        For a file whose lock has moved to another engine, or has another name now. Whoever still
-        holds an old lease is accepted again: stop them first, or give all guards a new epoch.
+        For a file whose lock has moved to another engine, or has another name now. Holders of an
+        old lease are accepted again: stop them first, or give all guards a new epoch.
         """
         mark = claim(to, "any", self._epoch).mark if to != 0 else 0
         with locked(self._sidecar, self._timeout, create=bool(mark)) as sidecar:
@@ -143,7 +143,7 @@ class FileGuard:
 
     @contextmanager
     def _admitted(self, theirs: Claim) -> Generator[None, None, None]:
-        """Hold the sidecar's lock, with the fence checked and the mark raised."""
+        """Take the sidecar's lock, check the fence and raise the mark."""
         with locked(self._sidecar, self._timeout) as sidecar:
             assert sidecar is not None
             seen = read(sidecar)
@@ -191,7 +191,7 @@ def guarded_replace(
     name: str | None = None,
     epoch: int = 0,
 ) -> None:
-    """Give a file new content in one step, unless the fence is stale."""
+    """Replace the content of a file in one step, unless the fence is stale."""
     FileGuard(path, epoch=epoch).replace(data, lease, name=name)
 
 
@@ -213,10 +213,10 @@ def guarded_open(
 
 
 def forget(folder: str | os.PathLike[str], older_than_seconds: float) -> int:
-    """Remove the marks in a folder that nobody has raised for so many seconds; say how many.
+    """Remove the marks in a folder that were not raised for so many seconds; return how many.
 
     A holder that was frozen for longer than that is then accepted again: choose days, not minutes.
-    Time is told by the clock of this machine.
+    The time is that of this machine's clock.
     """
     seconds = check_age(older_than_seconds)
     with os.scandir(folder) as entries:

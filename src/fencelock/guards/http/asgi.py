@@ -1,18 +1,17 @@
 """Guard an ASGI application: requests with a stale fence do not reach it.
 
-The order for each guarded request: wait until no other is at work on the same resource in this
-process, compare with the mark, call the application, raise the mark when it accepts, which is
-before its answer is sent, let the next one in when it is done.
+The steps of each guarded request: wait until no other acts on the same resource in this process,
+compare its fence with the mark, call the application, raise the mark when the application accepts,
+before its response is sent, and give the turn to the next request at the end.
 
-The mark is not raised before: whoever can send a request could then shut every holder out with the
-highest of all fences, though the application answers 401. Nobody comes between the comparison and
-the raise, because the turn is kept all the time. Where senders are known before, ``authorize`` says
-so, and the mark is raised before the application is called.
+The mark is not raised earlier: otherwise any client could shut out every holder with the highest
+possible fence, though the application answers 401. No other request comes between the comparison
+and the raise, because the turn is held all the time. If clients are authorized beforehand, by
+``authorize``, the mark is raised before the application is called.
 
-That is atomic in one process. Several processes share a store of marks but not each other's turn:
-there the application should carry the fence, ``scope["fencelock.fence"]``, into the transaction
-that writes, where a guard of the database has the last word; ``scope["fencelock.reading"]`` is its
-``reading=``.
+That is atomic in one process. Several processes share a store of marks but not the turns: there the
+application should pass the fence, ``scope["fencelock.fence"]``, to a guard of the database in the
+transaction that writes, which then decides; ``scope["fencelock.reading"]`` is its ``reading=``.
 """
 
 from __future__ import annotations
@@ -66,12 +65,13 @@ _ROLE = ROLE.lower().encode()
 class FencingMiddleware:
     """``FencingMiddleware(app, marks=AsyncRedisGuard(client))``.
 
-    ``key`` tells the resource of a request from its scope, or None for one that is not guarded; by
-    default it is the path. ``methods`` need a fence, by default all that are not safe; with
-    ``reads`` the others are checked when they bring one. ``match_name`` refuses fences of a lock
-    that is not named as the resource. ``hold=False`` lets requests for one resource overlap.
-    ``authorize`` tells from the scope whether the sender may touch the resource, and may be async:
-    others get 403, and the mark is raised before the application is called, not when it accepts.
+    ``key`` returns the resource of a request from its scope, or None for one that is not guarded;
+    by default it is the path. ``methods`` need a fence, by default all that are not safe; with
+    ``reads`` other requests are checked if they have one. ``match_name`` refuses fences of a lock
+    that is not named like the resource. ``hold=False`` lets requests for one resource overlap.
+    ``authorize`` returns from the scope whether the client may act on the resource, and may be
+    async: others get 403, and the mark is raised before the application is called, not when it
+    accepts.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class FencingMiddleware:
             await self._app(scope, receive, answer.send)
         except BaseException:
             if not answer.judged:
-                await self._raise(name, token)  # nobody knows what was done
+                await self._raise(name, token)  # its effect is unknown
             raise
 
     async def _raise(self, name: str, token: Token) -> Problem | None:
@@ -190,7 +190,7 @@ class FencingMiddleware:
 
 
 class _Answer:
-    """The application's answer, which is sent after the mark is raised if it accepts."""
+    """The application's response, which is sent after the mark is raised if it accepts."""
 
     def __init__(self, send: Send, accept: Callable[[], Awaitable[Problem | None]]) -> None:
         self._send = send
@@ -210,7 +210,7 @@ class _Answer:
 
 
 def _entrance(marks: Marks | AsyncMarks) -> Callable[[Token, str], Awaitable[None]]:
-    """How to enter: a store that blocks is asked in a thread."""
+    """Return the function that raises a mark; a store that blocks is called in a thread."""
     enter: Callable[..., Any] = marks.enter
 
     async def awaited(token: Token, name: str) -> None:
@@ -230,7 +230,7 @@ def _entrance(marks: Marks | AsyncMarks) -> Callable[[Token, str], Awaitable[Non
 def _comparison(
     marks: Marks | AsyncMarks, readers: bool
 ) -> Callable[[Token, str], Awaitable[None]]:
-    """How to look without raising the mark: a store that blocks is asked in a thread."""
+    """Return the function that compares with a mark; a store that blocks is called in a thread."""
 
     async def ask(name: str, reading: bool) -> int:
         read: Callable[..., Any] = marks.mark
@@ -244,7 +244,7 @@ def _comparison(
         return mark
 
     async def look(token: Token, name: str) -> None:
-        # Refuses a name that cannot be one, before the store is asked.
+        # Refuses an invalid name before the store is called.
         theirs = claim(token.fence, name, marks.epoch, token.reading, "http")
         if theirs.mark < (mark := await ask(name, token.reading)):
             written = await ask(name, True) if readers else mark

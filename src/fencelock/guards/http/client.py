@@ -1,4 +1,4 @@
-"""Send the fence with a request, and raise StaleFence when a guard refused it."""
+"""Send the fence with a request, and raise StaleFence if a guard refused it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestsAuth", "fencing_headers", "httpx_auth", "raise_if_stale"]
 
-_ANY = "\x00"  # stands for the name where only a number was given; no lock can have it
+_ANY = "\x00"  # stands for a missing name; no lock can have it
 
 
 def fencing_headers(
     lease: Fenced | int, *, name: str | None = None, reading: bool = False
 ) -> dict[str, str]:
-    """The headers of a request that acts under a lease: ``Fencing-Token`` and ``Fencing-Name``.
+    """Return the headers of a request under a lease: ``Fencing-Token`` and ``Fencing-Name``.
 
-    And ``Fencing-Role: read`` for a read lock's, which ``reading`` says of a bare fence.
+    And ``Fencing-Role: read`` for a read lock; for a bare fence, ``reading`` says so.
     """
     return _headers(_claim(lease, name, reading))
 
@@ -34,9 +34,9 @@ def fencing_headers(
 def raise_if_stale(
     status: int, body: bytes | str, lease: Fenced | int, *, name: str | None = None
 ) -> None:
-    """Raise StaleFence when this is the answer of a guard that refused the fence."""
+    """Raise StaleFence if this is the response of a guard that refused the fence."""
     if status == 412:
-        known = lease if isinstance(lease, int) else lease.fence  # though it may be over by now
+        known = lease if isinstance(lease, int) else lease.fence  # even if it has ended by now
         _raise(body, _claim(known, name if isinstance(lease, int) else name or name_of(lease)))
 
 
@@ -50,7 +50,7 @@ class RequestsAuth:
         self._claim = _claim(*self._told)
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers.update(_headers(_claim(*self._told)))  # it may be over by now
+        request.headers.update(_headers(_claim(*self._told)))  # it may be over now
         request.register_hook("response", self._look)  # type: ignore[no-untyped-call]
         return request
 
@@ -75,7 +75,7 @@ def httpx_auth(
         def auth_flow(
             self, request: httpx.Request
         ) -> Generator[httpx.Request, httpx.Response, None]:
-            request.headers.update(_headers(_claim(lease, name, reading)))  # it may be over by now
+            request.headers.update(_headers(_claim(lease, name, reading)))  # it may be over now
             response = yield request
             if response.status_code == 412:
                 _raise(response.content, theirs)
@@ -99,7 +99,7 @@ def _headers(theirs: Claim) -> dict[str, str]:
 
 
 def _raise(body: bytes | str, theirs: Claim) -> None:
-    """Other preconditions fail with 412, too: only a guard's own answer counts."""
+    """Raise StaleFence if the body is a guard's: other preconditions fail with 412, too."""
     try:
         document = json.loads(body)
         kind, highest = document["type"], int(document["highest"])

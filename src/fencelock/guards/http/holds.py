@@ -1,8 +1,8 @@
-"""Let one request at a time work on each resource, within one process.
+"""Let one request at a time act on each resource, within one process.
 
-Without it a slow handler could be overtaken: fence 5 is accepted and its handler is still at work,
-fence 6 is accepted and done, and then the handler of 5 writes. With it the check for 6 comes after
-5 is done, and one for 5 that comes after 6 is refused.
+Without that, a slow handler could be overtaken: fence 5 is accepted and its handler is still
+running, fence 6 is accepted and done, and then the handler of 5 writes. With it, the check of 6
+comes after 5 is done, and a check of 5 after 6 is refused.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class Busy(Exception):
 
 
 class ThreadHolds:
-    """For servers of threads. Kept for names in use only."""
+    """Holds for servers with threads, kept for names in use only."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._holds: dict[str, tuple[threading.Lock, list[None]]] = {}
 
     def enter(self, name: str, timeout: float) -> None:
-        """Wait until no other request is at work on the name."""
+        """Wait until no other request holds the name; raise Busy after the timeout."""
         with self._turn:
             lock, users = self._holds.setdefault(name, (threading.Lock(), []))
             users.append(None)
@@ -44,13 +44,13 @@ class ThreadHolds:
 
 
 class TaskHolds:
-    """For asyncio servers, in the order of coming. Kept for names in use only."""
+    """Holds for asyncio servers, first come first served, kept for names in use only."""
 
     def __init__(self) -> None:
         self._holds: dict[str, list[asyncio.Future[None]]] = {}
 
     async def enter(self, name: str, timeout: float) -> None:
-        """Wait until no other request is at work on the name."""
+        """Wait until no other request holds the name; raise Busy after the timeout."""
         waiters = self._holds.get(name)
         if waiters is None:
             self._holds[name] = []
@@ -62,7 +62,7 @@ class TaskHolds:
                 await mine
         except BaseException as error:
             if mine.done() and not mine.cancelled():
-                self.leave(name)  # it had become our turn all the same
+                self.leave(name)  # it got its turn all the same
             elif mine in waiters:
                 waiters.remove(mine)
             if isinstance(error, TimeoutError):
@@ -70,7 +70,7 @@ class TaskHolds:
             raise
 
     def leave(self, name: str) -> None:
-        """Let the next one in."""
+        """Give the turn to the next request."""
         waiters = self._holds[name]
         while waiters:
             following = waiters.pop(0)

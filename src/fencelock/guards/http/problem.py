@@ -1,4 +1,4 @@
-"""Write the refusals of the middleware as problem details (RFC 9457)."""
+"""The refusals of the middleware, as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REASONS = {
 
 
 class Problem(NamedTuple):
-    """One refusal. Unless it says otherwise, the application was not called."""
+    """The response of one refusal. Unless it says otherwise, the application was not called."""
 
     status: int
     body: bytes
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
     @property
     def status_line(self) -> str:
-        """Status and reason, as WSGI wants them."""
+        """Status and reason, for WSGI."""
         return f"{self.status} {_REASONS[self.status]}"
 
     def headers(self) -> list[tuple[str, str]]:
@@ -89,7 +89,7 @@ def stale(error: StaleFence) -> Problem:
 
 
 def overtaken(error: StaleFence) -> Problem:
-    """The application was called, and another process has accepted a higher fence meanwhile."""
+    """Return the refusal after another process accepted a higher fence during the call."""
     return _problem(
         412,
         "stale-fence",
@@ -103,7 +103,7 @@ def overtaken(error: StaleFence) -> Problem:
 
 
 def unmarked() -> Problem:
-    """The application was called, and has accepted the request."""
+    """Return the error for a request that the application accepted without a raised mark."""
     return _problem(
         500,
         "mark-not-raised",
@@ -114,7 +114,7 @@ def unmarked() -> Problem:
 
 
 def unreachable() -> Problem:
-    """What went wrong is for the log of the server, not for its clients."""
+    """Return the refusal while the marks cannot be reached; the reason is only logged."""
     return _problem(
         503,
         "guard-unavailable",
@@ -135,7 +135,7 @@ def busy() -> Problem:
 
 
 def not_admitted(error: FencelockError, name: str) -> Problem:
-    """The answer to a request whose fence was refused, or could not be judged."""
+    """Return the response to a request whose fence was refused or could not be checked."""
     if isinstance(error, StaleFence):
         return stale(error)
     if isinstance(error, (EngineError, OutcomeUnknown)):
@@ -147,7 +147,7 @@ def not_admitted(error: FencelockError, name: str) -> Problem:
 
 
 def not_raised(error: FencelockError, name: str, fence: int) -> Problem:
-    """The answer to a request that the application has accepted, and whose mark is not raised."""
+    """Return the response to an accepted request whose mark could not be raised."""
     if isinstance(error, StaleFence):
         return overtaken(error)
     _log.error("fence %d of %r was accepted, but its mark is not raised: %s", fence, name, error)

@@ -20,9 +20,9 @@ IDLE_MAX = 16
 class SqlMarks:
     """``SqlMarks(lambda: psycopg.connect("dbname=shop"))``.
 
-    ``connect`` gives a new connection of a blocking driver, outside of autocommit; with sqlite3 it
-    needs ``check_same_thread=False``. Connections are kept and used again, each by one request at a
-    time. The table is made by ``create()``, or by a migration with ``guard.schema()``.
+    ``connect`` returns a new connection of a blocking driver, not in autocommit mode; with sqlite3
+    it needs ``check_same_thread=False``. Connections are pooled, each for one request at a time.
+    The table is created by ``create()``, or by a migration with ``guard.schema()``.
     """
 
     def __init__(
@@ -36,36 +36,36 @@ class SqlMarks:
 
     @property
     def epoch(self) -> int:
-        """What goes up when the locks move to another engine."""
+        """The epoch of the marks, which is incremented when the locks move to another engine."""
         return self.guard.epoch
 
     def create(self) -> None:
-        """Make the table if it is not there."""
+        """Create the table if it does not exist."""
         with self._connection() as connection:
             self.guard.create(connection)
 
     def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
         """Raise the mark, or raise StaleFence."""
-        claim(lease, name, reading=reading)  # before a connection is made for it
+        claim(lease, name, reading=reading)  # before a connection is made
         with self._connection() as connection:
             self.guard.enter(connection, lease, name, reading=reading)
 
     def mark(self, name: str, *, reading: bool = False) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         with self._connection() as connection:
             found: int = self.guard.mark(connection, name, reading=reading)
         return found
 
     def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen."""
+        """Set the mark of a name, even to a smaller fence than it has seen."""
         with self._connection() as connection:
             self.guard.reset(connection, name, to)
 
     def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many."""
+        """Remove the marks that were not raised for so many seconds; return how many."""
         with self._connection() as connection:
             count: int = self.guard.forget(connection, older_than_seconds)
         return count
@@ -79,7 +79,7 @@ class SqlMarks:
 
     @contextmanager
     def _connection(self) -> Generator[Any, None, None]:
-        """A transaction: committed at the end, rolled back by an error."""
+        """Lend a connection for one transaction: committed at the end, rolled back on an error."""
         connection = self._take()
         try:
             yield connection
@@ -89,7 +89,7 @@ class SqlMarks:
             else:
                 self._give(connection)
             raise
-        except Exception as error:  # of the driver: busy, locked for too long, a deadlock
+        except Exception as error:  # of the driver: busy, a lock timeout, a deadlock
             _drop(connection)
             raise Unavailable(f"the marks cannot be had now, nothing happened: {error}") from error
         except BaseException:
@@ -105,7 +105,7 @@ class SqlMarks:
     def _take(self) -> Any:
         with self._turn:
             if self._pid != os.getpid():
-                self._idle, self._pid = [], os.getpid()  # the parent's; a forked child has its own
+                self._idle, self._pid = [], os.getpid()  # a fork: those are the parent's
             if self._idle:
                 return self._idle.pop()
         try:

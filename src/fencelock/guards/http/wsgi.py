@@ -1,8 +1,8 @@
 """Guard a WSGI application: requests with a stale fence do not reach it.
 
-The same as ``asgi.py``, for servers of threads: the order and its reasons are there. A request is
-done when the server has closed its response, as WSGI demands of it; until then no other one for the
-same resource begins.
+The same as ``asgi.py``, for servers with threads: the steps and their reasons are there. A request
+ends when the server closes its response, as WSGI requires; until then no other one for the same
+resource begins.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _NAME, _ROLE = ("HTTP_" + header.upper().replace("-", "_") for header in (NAME, 
 class FencingMiddleware:
     """``FencingMiddleware(app, marks=RedisGuard(client))``.
 
-    ``key`` tells the resource of a request from its environ, or None for one that is not guarded;
+    ``key`` returns the resource of a request from its environ, or None for one that is not guarded;
     by default it is the path. ``methods`` need a fence, by default all that are not safe; with
-    ``reads`` the others are checked when they bring one. ``match_name`` refuses fences of a lock
-    that is not named as the resource. ``hold=False`` lets requests for one resource overlap.
-    ``authorize`` tells from the environ whether the sender may touch the resource: others get 403,
-    and the mark is raised before the application is called, not when it accepts.
+    ``reads`` other requests are checked if they have one. ``match_name`` refuses fences of a lock
+    that is not named like the resource. ``hold=False`` lets requests for one resource overlap.
+    ``authorize`` returns from the environ whether the client may act on the resource: others get
+    403, and the mark is raised before the application is called, not when it accepts.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class FencingMiddleware:
         return _answer(start_response, refusal)
 
     def _hold(self, name: str) -> Callable[[], None] | None:
-        """Have the resource to ourselves; what lets go of it, or None when it was not free."""
+        """Hold the resource and return the function that ends that; None if it was not free."""
         if not self._rules.hold:
             return lambda: None
         try:
@@ -148,7 +148,7 @@ class FencingMiddleware:
         return None
 
     def _compare(self, name: str, token: Token) -> None:
-        """Look without raising the mark."""
+        """Compare a fence with the mark, without raising it."""
         theirs = claim(token.fence, name, self._marks.epoch, token.reading, "http")
         ask: Callable[..., int] = self._marks.mark
         if theirs.mark < (mark := ask(name, **as_reader(token.reading))):
@@ -161,7 +161,7 @@ class FencingMiddleware:
 
 
 class _Answer:
-    """The application's answer, which is begun after the mark is raised if it accepts."""
+    """The application's response, which is started after the mark is raised if it accepts."""
 
     def __init__(self, start_response: Start, accept: Callable[[], Problem | None]) -> None:
         self._start = start_response
@@ -170,7 +170,7 @@ class _Answer:
         self.refusal: Problem | None = None
 
     def start(self, status: str, *more: Any) -> Any:
-        """Begin the answer, as WSGI's ``start_response``."""
+        """Start the response: WSGI's ``start_response``."""
         if not self.judged:
             self.refusal = self._accept() if may_have_acted(int(status[:3])) else None
             self.judged = True
@@ -180,7 +180,7 @@ class _Answer:
 
     @contextmanager
     def watch(self) -> Generator[None, None, None]:
-        """Raise the mark if the application fails before it has begun: nobody knows what it did."""
+        """Raise the mark if the application fails before it responds: its effect is unknown."""
         try:
             yield
         except BaseException:
@@ -190,7 +190,7 @@ class _Answer:
 
 
 class Response:
-    """The application's response, which lets the next request in when it is closed."""
+    """The body of the response, which gives the turn to the next request when it is closed."""
 
     def __init__(self, body: Iterable[bytes], leave: Callable[[], None], answer: _Answer) -> None:
         self._body = body
@@ -216,11 +216,11 @@ class Response:
             if leave is not None:
                 leave()
 
-    __del__ = close  # a server that forgets to close must not shut the resource for ever
+    __del__ = close  # a server that forgets to close must not block the resource forever
 
 
 def _ignore(_: bytes) -> None:
-    """Stand in for the function by which an application may write its body."""
+    """The ``write`` callable of WSGI for an application whose response was replaced."""
 
 
 def _path(environ: Environ) -> str:

@@ -1,7 +1,7 @@
 """The guard of keys in Redis: the check runs in the same script as the write.
 
-``RedisGuard`` takes a client of redis-py, ``AsyncRedisGuard`` one of ``redis.asyncio``. One round
-trip each, and all of it happens in one step or not at all.
+``RedisGuard`` takes a client of redis-py, ``AsyncRedisGuard`` one of ``redis.asyncio``. Each
+operation is one round trip, and atomic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
--- The check that runs before the guarded work, in the same script and so in the same step.
--- A mark is 19 digits, so that it compares exactly as text: a Lua number would round it. Behind it
--- stands when it was raised, in seconds of the server's clock; and behind that, while a reader has
--- the highest, the mark of the writers.
--- The last key and the last two arguments are ours; they are taken away before the work begins.
+-- Check the mark of a writer before the guarded operation, in the same script and so atomically.
+-- A mark has 19 digits, so that it compares exactly as text: a Lua number would round it. After it
+-- the key has the time at which it was raised, in seconds of the server's clock; and after that,
+-- while the highest mark is a reader's, the highest mark of the writers.
+-- The last key and the last two arguments are ours; they are removed before the operation begins.
 do
   local key, mark, ttl = table.remove(KEYS), table.remove(ARGV), table.remove(ARGV)
   local seen = redis.call('GET', key)

@@ -1,5 +1,5 @@
--- The check for a reader: as check.lua, but by the mark of the writers, which it leaves as it is.
--- What was written by a program that knows no readers has one mark, which is a writer's.
+-- Check the mark of a reader: as check.lua, but against the mark of the writers, which stays.
+-- A value that was written by a program that knows no readers has one mark, which is a writer's.
 do
   local key, mark, ttl = table.remove(KEYS), table.remove(ARGV), table.remove(ARGV)
   local seen = redis.call('GET', key) or string.rep('0', 19) .. ' 0'

@@ -1,4 +1,4 @@
-"""Translate the errors of redis-py into ours."""
+"""Map the errors of redis-py to ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_NOW = re.compile(
 
 
 class Broken(Exception):
-    """A command that failed because of its connection: the server has not answered it."""
+    """A command that failed with its connection, without a reply."""
 
     def __init__(self, error: Exception, sent: bool) -> None:
         super().__init__(str(error))
@@ -24,7 +24,7 @@ class Broken(Exception):
 
 
 def breaks() -> tuple[type[Exception], ...]:
-    """The errors of a connection, as against those that are answers."""
+    """Return the errors of connections, as opposed to error replies."""
     from redis import exceptions as theirs
 
     return (
@@ -52,12 +52,12 @@ class translated:  # noqa: N801  # a context manager, used as a verb
 
 
 def _mapped(error: Exception, claim: Claim | None) -> Exception:
-    """Ours for theirs. An error of the guarded script itself stays as it is."""
+    """Return our error for the driver's. An error of the guarded script itself stays unchanged."""
     from redis import exceptions as theirs
 
     if isinstance(error, Broken):
         return _broken(error)
-    if isinstance(error, breaks()):  # while looking for marks, which changes nothing
+    if isinstance(error, breaks()):  # during a scan for marks, which changes nothing
         return _broken(Broken(error, sent=False))
     text = str(error)
     if isinstance(error, theirs.ResponseError):

@@ -21,8 +21,8 @@ class AsyncRedisGuard(ScriptCalls):
     """Guards keys of one Redis: ``await guard.set("seat:1A", "Ann", lease)``.
 
     ``client`` is a ``redis.asyncio.Redis`` or ``redis.asyncio.RedisCluster``; its connections are
-    used. ``epoch`` goes up when the locks move to another engine. With ``marks_ttl``, a mark that
-    nobody has used for so many seconds is forgotten: that must be longer than any holder can be
+    used. ``epoch`` is incremented when the locks move to another engine. With ``marks_ttl``, a mark
+    that was unused for so many seconds is forgotten: that must be longer than any holder can be
     frozen.
     """
 
@@ -67,7 +67,7 @@ class AsyncRedisGuard(ScriptCalls):
         name: str | None = None,
         **options: Unpack[SetOptions],
     ) -> bool:
-        """Write a key, in one step with the check; False when ``nx`` or ``xx`` did not hold.
+        """Write a key, in one step with the check; return False if ``nx`` or ``xx`` did not hold.
 
         The options are redis-py's: ``ex`` or ``px`` or ``keepttl``, ``nx`` or ``xx``.
         """
@@ -84,34 +84,34 @@ class AsyncRedisGuard(ScriptCalls):
         name: str | None = None,
         reading: bool = False,
     ) -> Any:
-        """Run a script of your own, in one step with the check; its reply.
+        """Run a script of your own, in one step with the check; return its reply.
 
-        With a reader's lease it must only read: nobody else looks at what it does.
+        With a reader's lease it must only read: that is not checked.
         """
         return await self._run(self._eval(script, keys, args, self._claim(lease, name, reading)))
 
     async def mark(self, name: str, *, reading: bool = False) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         key = self._key(name)
         with translated(None):
             return marks(await self._sender.call("GET", key)).of(reading)
 
     async def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of a name, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         await self._run(self._reset(name, to))
 
     async def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many.
+        """Remove the marks that were not raised for so many seconds; return how many.
 
         A holder that was frozen for longer than that is then accepted again: choose days, not
-        minutes. Time is told by the clock of Redis.
+        minutes. The time is that of Redis's clock.
         """
         age, count = check_age(older_than_seconds), 0
         with translated(None):

@@ -1,10 +1,11 @@
 """Send one command, once, over the connections of a redis-py client.
 
-The driver repeats a command whose reply was lost, by default up to ten times. What is guarded need
-not bear that, and its last error would hide that the first attempt may have worked. So a connection
-is taken from the client's own pool and used without the driver's retries. A cluster finds its node
-and follows redirections by itself: there, and on a client with one connection only, the client's
-own way is used, and a broken connection always means that the outcome is unknown.
+The driver retries a command whose reply was lost, by default up to ten times. A guarded operation
+need not be idempotent, and the last error would hide that the first attempt may have taken effect.
+So a connection is taken from the client's own pool and used without the driver's retries. A cluster
+client finds the node and follows redirections by itself: for that, and for a client with a single
+connection, ``execute_command`` is used, and a broken connection always means that the outcome is
+unknown.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ class CommandSender:
             connection.disconnect()
             raise Broken(error, sent=True) from error
         except Exception:
-            raise  # an answer, or a command that could not be written down
+            raise  # an error reply, or a command that could not be encoded
         except BaseException:
-            # Its reply must not become another's. The driver sees to that while it sends or reads,
-            # this is for an interrupt between the two.
+            # Its reply must not be read as another's. The driver ensures that while it sends or
+            # reads; this is for an interrupt between the two.
             connection.disconnect()
             raise
         finally:
             self._pool.release(connection)
 
     def run(self, script: Script, keys: list[Any], arguments: list[Any]) -> Any:
-        """Run a script by its digest; by its source where the server does not know it yet."""
+        """Run a script by its digest, or by its source if the server does not know it yet."""
         from redis.exceptions import NoScriptError
 
         try:
@@ -99,7 +100,7 @@ class AsyncCommandSender:
             await self._pool.release(connection)
 
     async def run(self, script: Script, keys: list[Any], arguments: list[Any]) -> Any:
-        """Run a script by its digest; by its source where the server does not know it yet."""
+        """Run a script by its digest, or by its source if the server does not know it yet."""
         from redis.exceptions import NoScriptError
 
         try:
@@ -110,14 +111,14 @@ class AsyncCommandSender:
 
 
 def words(keys: list[Any], arguments: list[Any]) -> list[Any]:
-    """The keys and arguments of a script, numbers as text: hiredis crashes where a signal comes
-    while it writes a number."""
+    """Return the arguments of EVAL, with numbers as text: hiredis crashes if a signal arrives while
+    it encodes a number."""
     given = [len(keys), *keys, *arguments]
     return [str(word) if type(word) in (int, float) else word for word in given]
 
 
 def pool_of(client: Any) -> Any:
-    """The pool to take connections from, or None where the client must send by itself."""
+    """Return the pool to take connections from, or None if the client must send by itself."""
     if getattr(client, "connection", None) is not None:
         return None  # a client that has one connection only
     if getattr(client, "single_connection_client", False):
@@ -126,7 +127,7 @@ def pool_of(client: Any) -> Any:
 
 
 def words_of(pool: Any) -> tuple[str, ...]:
-    """What to pass to a pool: redis-py before 5.3 wants the name of the command."""
+    """Return the arguments of ``get_connection``: redis-py before 5.3 requires a command name."""
     if pool is None:
         return ()
     first, *_ = signature(pool.get_connection).parameters.values()

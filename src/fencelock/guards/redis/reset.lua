@@ -1,4 +1,4 @@
--- Sets a mark whatever it was: ARGV[1] is the mark, or 0 to remove it, and ARGV[2] its time to live.
+-- Set a mark, whatever it was: ARGV[1] is the mark, or 0 to remove it, ARGV[2] its ttl in ms.
 if ARGV[1] == '0' then
   redis.call('DEL', KEYS[1])
   return 1

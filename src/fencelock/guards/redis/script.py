@@ -1,7 +1,7 @@
-"""The scripts of the Redis guard, with the check in front of what is guarded, and their keys.
+"""The scripts of the Redis guard, with the check before the guarded operation, and their keys.
 
-The check stands on the first line of the script, without a line of its own, so that the numbers of
-lines in errors of the guarded script are those that its author knows.
+The check is on the first line of the script, without a line of its own, so that the line numbers in
+errors are those of the guarded script.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Script(NamedTuple):
     digest: str
 
 
-@lru_cache(maxsize=200)  # programs have few scripts, and use them again and again
+@lru_cache(maxsize=200)  # programs have few scripts, and reuse them
 def guarded(body: str, reading: bool = False) -> Script:
-    """The script with the check of a writer, or of a reader, in front."""
+    """Return the script with the check of a writer, or of a reader, before it."""
     first, rest = "", body
-    if body.startswith("#!"):  # says how to run the script, and must stay its first line
+    if body.startswith("#!"):  # the shebang of the script must stay its first line
         first, _, rest = body.partition("\n")
         first += "\n"
     return _script(f"{first}{_check('check_read' if reading else 'check')} {rest}")
@@ -67,14 +67,14 @@ def _read(name: str) -> str:
 
 
 def checked_prefix(prefix: object) -> str:
-    """A prefix that leaves the hash tag to the name."""
+    """Return a prefix without braces, so that the hash tag is in the name."""
     if not isinstance(prefix, str) or not prefix or "{" in prefix or "}" in prefix:
         raise UsageError(f"a prefix is text without braces, not {prefix!r}")
     return prefix
 
 
 def checked_ttl(ttl: object) -> str:
-    """How long a mark is kept, as the script wants it: in milliseconds, 0 for ever."""
+    """Return the time to keep a mark as the script's argument: in milliseconds, 0 for forever."""
     if ttl is None:
         return "0"
     if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 1 <= ttl < 2**40:
@@ -84,12 +84,12 @@ def checked_ttl(ttl: object) -> str:
 
 @lru_cache(maxsize=300)
 def key_of(prefix: str, name: str) -> str:
-    """The key of a name's mark: in a cluster, in the slot of the name.
+    """Return the key of a name's mark: in a cluster, in the slot of the name.
 
-    A cluster hashes what stands between the first ``{`` and the next ``}``. A name that brings such
-    a tag keeps it; else the whole name is the tag, which is where a key of just that name is, too.
-    A name that can be no tag, such as ``a}{b``, is encoded. What follows the prefix differs in the
-    three, so no two names share a key.
+    A cluster hashes the text between the first ``{`` and the next ``}``. A name with such a tag
+    keeps it; else the whole name becomes the tag, so that the mark is in the slot of a key of that
+    name. A name that cannot be a tag, such as ``a}{b``, is encoded. The character after the prefix
+    differs in the three cases, so no two names share a key.
     """
     start = name.find("{")
     if start >= 0 and name.find("}", start) > start + 1:
@@ -100,5 +100,5 @@ def key_of(prefix: str, name: str) -> str:
 
 
 def pattern(prefix: str) -> str:
-    """What matches the keys of all marks."""
+    """Return the pattern that matches the keys of all marks."""
     return "".join(f"\\{letter}" if letter in "*?[]^\\" else letter for letter in prefix) + "[~%{]*"

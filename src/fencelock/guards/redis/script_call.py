@@ -35,7 +35,7 @@ class ScriptCall(NamedTuple):
 
 
 class SetOptions(TypedDict, total=False):
-    """What ``set`` takes beside key and value, as redis-py does."""
+    """The options of ``set``, as in redis-py."""
 
     ex: int | timedelta | None
     px: int | timedelta | None
@@ -45,12 +45,12 @@ class SetOptions(TypedDict, total=False):
 
 
 class ScriptCalls:
-    """What both flavors share: where the marks are, and how an operation is written down."""
+    """What both flavors share: the keys of the marks, and the script of each operation."""
 
     def __init__(
         self, client: object, awaited: bool, prefix: str, epoch: int, marks_ttl: float | None
     ) -> None:
-        claim(1, "any", epoch)  # refuses what is no epoch
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         _check_client(client, awaited)
         self._prefix = checked_prefix(prefix)
         self.epoch = epoch
@@ -122,7 +122,7 @@ class ScriptCalls:
 
 
 def marks(reply: str | bytes | None) -> MarkPair:
-    """The marks as they are stored: the highest, when that was, and the writers' if it is below."""
+    """Parse a stored mark: the highest, when it was raised, and the writers' if that is below."""
     if reply is None:
         return MarkPair()
     words = reply.split()
@@ -130,7 +130,7 @@ def marks(reply: str | bytes | None) -> MarkPair:
 
 
 def _check_client(client: object, awaited: bool) -> None:
-    """Say at once what would otherwise be noticed by an answer that never comes."""
+    """Raise UsageError if a client is of the other flavor, or no client of redis-py."""
     command = getattr(client, "execute_command", None)
     if command is None or iscoroutinefunction(command) is not awaited:
         guard, home = ("AsyncRedisGuard", "redis.asyncio") if awaited else ("RedisGuard", "redis")

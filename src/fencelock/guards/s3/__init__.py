@@ -5,10 +5,10 @@
         data = guard.enter("report.json", lease)        # raises the mark, and reads
         guard.put("report.json", change(data), lease)
 
-The mark stands in the first line of the object itself; ``Envelope`` in ``operations.py`` says why.
-So others read the object with ``guard.read``, or skip its first bytes. The store must honor
-If-Match and If-None-Match when it writes, as S3 does since the end of 2024: ``guard.probe()`` finds
-out.
+The mark is in the first line of the object itself; ``Envelope`` in ``operations.py`` says why. So
+other programs read the object with ``guard.read``, or skip its first bytes. The store must support
+If-Match and If-None-Match for writes, as S3 does since the end of 2024: ``guard.probe()`` tests
+that.
 
 The tests run against SeaweedFS, a real object store with S3's interface, and not against AWS.
 """

@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class _S3GuardBase:
-    """What both flavors share: the steps of an operation, and what they are given."""
+    """What both flavors share: the steps of each operation, and their arguments."""
 
     def __init__(self, client: Any, bucket: str, *, epoch: int = 0) -> None:
-        claim(1, "any", epoch)  # says so if the epoch is none
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         self.bucket = bucket
         self.epoch = epoch
         self._client = client
@@ -46,7 +46,7 @@ class _S3GuardBase:
 
 
 class S3Guard(_S3GuardBase):
-    """Reads and writes objects of a bucket for whoever has the highest fence.
+    """Reads and writes objects of a bucket for the holder with the highest fence.
 
     ``client`` is boto3's client of S3, for any store that speaks its protocol.
     """
@@ -54,11 +54,11 @@ class S3Guard(_S3GuardBase):
     def enter(
         self, key: str, lease: Fenced | int, *, name: str | None = None, reading: bool = False
     ) -> bytes | None:
-        """Raise the mark and read the data, in one step: what every tenure begins with.
+        """Raise the mark and read the data in one step, at the start of a tenure.
 
-        The object is written again for that, with the same data. None: there is no data, and only
-        the mark was written. ``reading`` says of a bare fence that it is a read lock's; a lease
-        says so itself.
+        The object is rewritten for that, with the same data. None: there is no data, and only the
+        mark was written. ``reading`` says of a bare fence that it is a read lock's; a lease says so
+        itself.
         """
         return self._do(operations.enter(key, self._claim(lease, name, reading)))
 
@@ -69,33 +69,34 @@ class S3Guard(_S3GuardBase):
         self._do(self._putting(key, data, self._claim(lease, name), more))
 
     def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
+        """Delete the data, or raise StaleFence. The mark stays until it is forgotten."""
         self._do(operations.put(key, None, self._claim(lease, name).to_write(), {}))
 
     def read(self, key: str) -> bytes | None:
-        """The data, without a look at fences; None when there is none."""
+        """Return the data without checking a fence; None if there is none."""
         return self._do(operations.look(key, whole=True)).envelope.data
 
     def mark(self, key: str, *, reading: bool = False) -> int:
-        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any.
+        """Return the mark of an object, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         return self._do(operations.look(key, whole=False)).marks.of(reading)
 
     def reset(self, key: str, to: int = 0) -> None:
-        """Set the mark of an object, also to a smaller fence than it has seen.
+        """Set the mark of an object, even to a smaller fence than it has seen.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         self._do(self._resetting(key, to))
 
     def forget(self, older_than_seconds: float, prefix: str = "") -> int:
-        """Remove the marks of what was deleted so many seconds ago, and say how many.
+        """Remove the marks of objects that were deleted so many seconds ago; return how many.
 
-        A holder that was frozen for longer than that is then accepted again. Objects have the time
-        of the store's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        A holder that was frozen for longer than that is then accepted again. The times of objects
+        are of the store's clock, and are compared with ours. Call it rarely, with days, not
+        minutes.
         """
         return self._do(self._forgetting(older_than_seconds, prefix))
 
@@ -123,11 +124,11 @@ class AsyncS3Guard(_S3GuardBase):
     async def enter(
         self, key: str, lease: Fenced | int, *, name: str | None = None, reading: bool = False
     ) -> bytes | None:
-        """Raise the mark and read the data, in one step: what every tenure begins with.
+        """Raise the mark and read the data in one step, at the start of a tenure.
 
-        The object is written again for that, with the same data. None: there is no data, and only
-        the mark was written. ``reading`` says of a bare fence that it is a read lock's; a lease
-        says so itself.
+        The object is rewritten for that, with the same data. None: there is no data, and only the
+        mark was written. ``reading`` says of a bare fence that it is a read lock's; a lease says so
+        itself.
         """
         return await self._do(operations.enter(key, self._claim(lease, name, reading)))
 
@@ -138,33 +139,34 @@ class AsyncS3Guard(_S3GuardBase):
         await self._do(self._putting(key, data, self._claim(lease, name), more))
 
     async def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
+        """Delete the data, or raise StaleFence. The mark stays until it is forgotten."""
         await self._do(operations.put(key, None, self._claim(lease, name).to_write(), {}))
 
     async def read(self, key: str) -> bytes | None:
-        """The data, without a look at fences; None when there is none."""
+        """Return the data without checking a fence; None if there is none."""
         return (await self._do(operations.look(key, whole=True))).envelope.data
 
     async def mark(self, key: str, *, reading: bool = False) -> int:
-        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any.
+        """Return the mark of an object, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         return (await self._do(operations.look(key, whole=False))).marks.of(reading)
 
     async def reset(self, key: str, to: int = 0) -> None:
-        """Set the mark of an object, also to a smaller fence than it has seen.
+        """Set the mark of an object, even to a smaller fence than it has seen.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         await self._do(self._resetting(key, to))
 
     async def forget(self, older_than_seconds: float, prefix: str = "") -> int:
-        """Remove the marks of what was deleted so many seconds ago, and say how many.
+        """Remove the marks of objects that were deleted so many seconds ago; return how many.
 
-        A holder that was frozen for longer than that is then accepted again. Objects have the time
-        of the store's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        A holder that was frozen for longer than that is then accepted again. The times of objects
+        are of the store's clock, and are compared with ours. Call it rarely, with days, not
+        minutes.
         """
         return await self._do(self._forgetting(older_than_seconds, prefix))
 

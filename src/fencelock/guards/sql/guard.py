@@ -1,4 +1,4 @@
-"""Keep the marks in a table: the guard for anything that one transaction can change."""
+"""Keep the marks in a table: the guard for any changes of one transaction."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class SqlGuard:
     """Keeps the marks of each name in a table of the database that it protects.
 
     ``enter`` is the first statement of the caller's own transaction. Every method takes the
-    caller's connection, and returns something to await when that is one of asyncio.
+    caller's connection, and returns an awaitable if that is asyncio's.
     """
 
     def __init__(
         self, table: str = "fencelock_marks", epoch: int = 0, dialect: str | None = None
     ) -> None:
-        claim(1, "any", epoch)  # says so if the epoch is none
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         self.table = check_identifier(table, "table", dotted=True)
         self.epoch = epoch
         self._where = Table(table)
@@ -41,14 +41,14 @@ class SqlGuard:
         *,
         reading: bool = False,
     ) -> Any:
-        """Raise the mark to this fence, or raise StaleFence when a higher one was here before.
+        """Raise the mark to this fence, or raise StaleFence if the mark is higher.
 
         Call it before anything is read or written in the transaction, and commit before the lock is
-        released. Until the transaction ends nobody enters with another fence: they wait, and are
-        then judged by what this one leaves behind.
+        released. Until the transaction ends, other calls for the name wait; they are then checked
+        against the mark that this one leaves.
 
-        Only a higher writer shuts a reader out. ``reading`` says of a bare fence that it is a read
-        lock's; a lease says so itself.
+        A reader is refused by a higher writer only. ``reading`` says of a bare fence that it is a
+        read lock's; a lease says so itself.
         """
         found = claim(lease, name, self.epoch, reading, "sql")
         direct = shortcut(connection.__class__) if self._dialect is None else None
@@ -63,9 +63,9 @@ class SqlGuard:
         return over.run(steps, self._where, in_transaction=True)
 
     def mark(self, connection: Any, name: str, *, reading: bool = False) -> Any:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         claim(1, name)
         over = adapt(connection, self._dialect)
@@ -75,11 +75,11 @@ class SqlGuard:
         return over.run(_mark(query, reading), self._where)
 
     def reset(self, connection: Any, name: str, to: int = 0) -> Any:
-        """Set the mark of a name, also to a smaller fence than it has seen. It counts from commit.
+        """Set the mark of a name on commit, even to a smaller fence than it has seen.
 
-        For a name that has moved to another engine whose fences are smaller. Whoever still holds a
-        lease of the old engine is accepted again: stop them first, or give all guards a new epoch
-        instead, which needs no reset.
+        For a name that has moved to another engine whose fences are smaller. Holders of a lease of
+        the old engine are accepted again: stop them first, or give all guards a new epoch instead,
+        which needs no reset.
         """
         claim(1, name)
         found = claim(to, name, self.epoch) if to != 0 else Claim(name, 0, self.epoch)
@@ -88,11 +88,11 @@ class SqlGuard:
         return over.run(_reset(self._sql(over.dialect), key, found.mark), self._where)
 
     def forget(self, connection: Any, older_than_seconds: float) -> Any:
-        """Remove the marks that nobody has raised for so long; returns how many.
+        """Remove the marks that were not raised for so many seconds; return how many.
 
         A holder that was frozen for longer than that is then **accepted** again, as if it were the
-        first. So choose a time that no process and no message survives: days, not minutes. Time
-        is told by the clock of the database. Call it in a transaction of its own.
+        first. So choose a time that no process and no message survives: days, not minutes. The time
+        is that of the database's clock. Call it in a transaction of its own.
         """
         seconds = ceil(check_age(older_than_seconds))
         over = adapt(connection, self._dialect)
@@ -100,16 +100,16 @@ class SqlGuard:
         return over.run(_change(delete), self._where)
 
     def schema(self, dialect: str | None = None) -> str:
-        """The statement that makes the table, for a migration."""
+        """Return the statement that creates the table, for a migration."""
         return self._sql(dialects.find(dialect or self._dialect)).schema + ";"
 
     def create(self, connection: Any) -> Any:
-        """Make the table if it is not there, or add the columns of readers to an older one.
+        """Create the table if it does not exist, or add the columns of readers to an older one.
 
-        It counts from commit.
+        It takes effect on commit.
 
-        ``enter`` never does: MySQL would commit your transaction for it, and programs that only
-        write need no right to create tables.
+        ``enter`` never creates it: MySQL would commit your transaction for that, and programs that
+        only write need no right to create tables.
         """
         over = adapt(connection, self._dialect)
         if over.dialect.commits_on_create and over.is_open():
@@ -127,7 +127,7 @@ class SqlGuard:
 
 
 def _key(dialect: Dialect, name: str) -> str:
-    """What is guarded, as the statements have it."""
+    """Return a guarded name in the form of the statements' parameter."""
     check_name(name)
     return name.encode().hex() if dialect is dialects.MYSQL else name
 
@@ -154,7 +154,7 @@ def _enter_reading(dialect: Dialect, sql: Statements, key: str, found: Claim) ->
 
 
 def _marks(looked: Result) -> MarkPair:
-    """The marks of a row; of one of a table without readers, too."""
+    """Return the marks of a row, also of a table without the columns of readers."""
     row: dict[str, Any] = dict(zip(looked.columns, looked.row or (), strict=False))
     highest = int(row.get("mark") or 0)
     told = row.get("read_mark") == highest

@@ -1,4 +1,4 @@
-"""Check what goes into a statement: identifiers by a fixed pattern, names as parameters."""
+"""Check identifiers, which become part of a statement, and names, which are parameters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...errors import UsageError
 
 __all__ = ["NAME_BYTES_MAX", "check_identifier", "check_name", "quote"]
 
-NAME_BYTES_MAX = 512  # as for the names of locks; an index of any database can hold it
+NAME_BYTES_MAX = 512  # as for the names of locks; fits an index of any of the databases
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
 def check_identifier(text: object, what: str, dotted: bool = False) -> str:
-    """Return the name of a table or column, or say what is wrong with it."""
+    """Return the name of a table or column, or raise UsageError."""
     parts = text.split(".") if isinstance(text, str) else []
     plain = bool(parts) and all(_IDENTIFIER.fullmatch(part) for part in parts)
     if plain and len(parts) <= (2 if dotted else 1):
@@ -26,12 +26,12 @@ def check_identifier(text: object, what: str, dotted: bool = False) -> str:
 
 
 def quote(identifier: str, mark: str) -> str:
-    """A checked identifier, exactly as it is written."""
+    """Quote a checked identifier, so that its case is kept."""
     return ".".join(f"{mark}{part}{mark}" for part in identifier.split("."))
 
 
 def check_name(name: str) -> str:
-    """Return what is guarded, or say why no database could keep it whole."""
+    """Return a guarded name, or raise UsageError if not every database could store it unchanged."""
     if name.isascii() and name.isprintable() and len(name) <= NAME_BYTES_MAX:
         return name
     for index, char in enumerate(name):

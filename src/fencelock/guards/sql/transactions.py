@@ -1,7 +1,7 @@
-"""Tell whether a connection is in a transaction, as its driver knows it without a round trip.
+"""Tell whether a connection is in a transaction, from the driver's state, without a round trip.
 
-A guard outside of a transaction protects nothing: the mark would be raised at once, and a newer
-holder could come between it and the write. So this is looked at before anything is sent.
+A guard outside of a transaction protects nothing: the mark would be committed at once, and a newer
+holder could come between it and the write. So this is checked before anything is sent.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ...errors import UsageError
 
 __all__ = ["demand", "is_open", "may_change"]
 
-# Bits of what MySQL's protocol says with every answer.
+# Bits of the status flags in every reply of MySQL's protocol.
 _IN_TRANSACTION, _AUTOCOMMIT = 1, 2
 
 
 def may_change(connection: Any) -> bool | None:
-    """Whether the next change belongs to a transaction, be it one that it begins itself."""
+    """Return whether the next change is in a transaction, or begins one; None if unknown."""
     if is_open(connection):
         return True
     flags = getattr(connection, "server_status", None)
@@ -26,14 +26,14 @@ def may_change(connection: Any) -> bool | None:
     alone = getattr(connection, "autocommit", None)
     if isinstance(alone, bool):
         return not alone
-    if hasattr(connection, "isolation_level"):  # of sqlite3, which begins before a change
+    if hasattr(connection, "isolation_level"):  # sqlite3 begins by itself
         return connection.isolation_level is not None
     autocommit = getattr(connection, "get_autocommit", None)
     return not autocommit() if callable(autocommit) else None
 
 
 def is_open(connection: Any) -> bool | None:
-    """Whether a transaction has begun."""
+    """Return whether a transaction is open, or None if unknown."""
     status = getattr(getattr(connection, "info", None), "transaction_status", None)
     if status is not None:
         return int(status) != 0
@@ -45,7 +45,7 @@ def is_open(connection: Any) -> bool | None:
 
 
 def demand(belongs: bool | None) -> None:
-    """Refuse to guard what belongs to no transaction."""
+    """Raise UsageError if the next change is in no transaction."""
     if belongs is False:
         raise UsageError(
             "this was called outside of a transaction, where it protects nothing: begin one first, "

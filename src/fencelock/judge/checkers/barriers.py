@@ -1,6 +1,6 @@
-"""Check barriers and latches: nobody goes on too early, and nobody is left behind.
+"""Checkers of barriers and latches: nobody goes on too early, and nobody is left behind.
 
-At a barrier a party *meets* the others: the operation ends well when it passes. A latch is
+At a barrier a party *meets* the others: the operation succeeds when it passes. A latch is
 *counted* down, and *awaited*.
 """
 
@@ -21,17 +21,17 @@ def _by_name(operations: list[Operation]) -> dict[str, list[Operation]]:
 
 
 def all_have_come(history: History, promises: Promises) -> list[Violation]:
-    """Who passes a barrier was there together with as many parties as it is for.
+    """Check that a party passes a barrier only when as many parties were there as it takes.
 
-    And whoever has passed was counted once: as many have come as all meetings needed. A party that
-    crashed, or left without a word, counts until its ttl is over. One that passed after its time
-    was over, or after its slot was taken away, may have made room for another. One that was
-    disturbed may have been passed over when it was given a slot, and counts for a second meeting.
+    Each party that has passed is counted once: as many have come as all meetings needed. A party
+    that crashed, or disappeared, counts until its ttl is over. One that passed after its deadline,
+    or after its slot was taken away, may have made room for another. One that was disturbed may
+    have been passed over when it was given a slot, and counts for a second meeting.
     """
     troubles = Troubles(history, promises)
     revoked = {event.op for event in history if event.verb == "expired"}
     found: list[Violation] = []
-    taken = _by_name(history.operations("acquire"))  # whoever takes a slot counts as a party
+    taken = _by_name(history.operations("acquire"))  # an acquire that takes a slot is a party too
     for name, meets in _by_name(history.operations("meet")).items():
         stays = [(one.begin, _there_until(one, troubles, promises)) for one in meets]
         stays += [(one.begin, NEVER) for one in taken.get(name, [])]
@@ -63,19 +63,20 @@ def all_have_come(history: History, promises: Promises) -> list[Violation]:
 
 
 def _there_until(one: Operation, troubles: Troubles, promises: Promises) -> float:
-    """Until when a party may have been counted."""
+    """Return until when a party may have been counted."""
     ended = min(one.seen, troubles.crash_after(one.client, one.begin))
     if one.outcome in ("ok", "fail") and not troubles.between(one.client, one.begin, ended):
         return ended
     if one.outcome in ("open", "unknown") and not one.fence:
-        return NEVER  # it may stand in the queue for a slot, which it is given when one is free
+        return NEVER  # it may be queued for a slot, which it is given when one is free
     return ended + promises.ttl + promises.slack
 
 
 def none_left_at_a_barrier(history: History, promises: Promises) -> list[Violation]:
-    """Once one has passed a barrier, all who came before it pass it soon.
+    """Check that once a party has passed a barrier, all that came before it pass soon.
 
-    So do all who met it, where there were no more than had to: then they are those who were there.
+    So do all that were there with it, if no more were there than it takes: then they are the
+    parties of that meeting.
     """
     bound = promises.woken_within
     if bound is None:
@@ -102,7 +103,7 @@ def none_left_at_a_barrier(history: History, promises: Promises) -> list[Violati
 def _met(
     meets: list[Operation], troubles: Troubles, promises: Promises
 ) -> list[tuple[Operation, list[Operation]]]:
-    """Those who passed, with all who were there, where they were no more than had to be."""
+    """Return the parties that passed, each with all that were there, if those were just enough."""
     there = [(one, _there_until(one, troubles, promises)) for one in meets]
     found: list[tuple[Operation, list[Operation]]] = []
     for one in meets:
@@ -115,7 +116,7 @@ def _met(
 def _is_left(
     one: Operation, opened: float, bound: float, troubles: Troubles, promises: Promises
 ) -> bool:
-    """Whether somebody who ran was not let go on for too long after a moment."""
+    """Return whether a running client was kept waiting for too long after a moment."""
     since = max(opened, one.begin)
     if since == NEVER or troubles.crash_after(one.client, one.begin) < NEVER:
         return False
@@ -125,11 +126,11 @@ def _is_left(
 
 
 def counts_are_kept(history: History, promises: Promises) -> list[Violation]:
-    """A latch opens when it was counted down as often as it says, and not before.
+    """Check that a latch opens when it was counted down as often as its limit, and not before.
 
-    Nobody goes on before; and who counts is told of all counts that were answered before, and of
-    none that had not begun. The text in which a count says who counts is in its detail: one with
-    the same text as another is the same count.
+    No client goes on before; and the result of a count includes all counts that were answered
+    before it, and none that had not begun. The detail of a count names its counter: two counts with
+    the same text are the same count.
     """
     operations = history.operations("count", "await")
     counts = _by_name([one for one in operations if one.verb == "count"])
@@ -155,12 +156,12 @@ def counts_are_kept(history: History, promises: Promises) -> list[Violation]:
 
 
 def _distinct(counts: Iterable[Operation]) -> int:
-    """How many counts these are; one that says nothing of itself is one of its own."""
+    """Return how many distinct counts these are; one without a name is distinct from all others."""
     return len({one.detail or one.op for one in counts})
 
 
 def none_left_at_a_latch(history: History, promises: Promises) -> list[Violation]:
-    """Once a latch was counted down, all who await it go on soon, and so do all who come later."""
+    """Check that once a latch was counted down, all that await it, now or later, go on soon."""
     bound = promises.woken_within
     if bound is None:
         return []

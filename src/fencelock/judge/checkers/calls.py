@@ -1,4 +1,4 @@
-"""Check that calls end in time, and that nothing happened that they said had not."""
+"""Checkers of calls that end in time, and of calls that deny what has happened."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from .tenures import NEVER, Tenure, Tenures, Troubles, is_too_late, locks
 
 
 def ends_in_time(history: History, promises: Promises) -> list[Violation]:
-    """No call outlasts its caller's deadline, or its cancellation, by more than the grace.
+    """Check that no call outlasts its caller's deadline, or its cancellation, by more than the
+    grace.
 
-    What a client was paused does not count, and one that was killed ends nothing.
+    The time of a client's pauses does not count, and the calls of a killed client are not judged.
     """
     if promises.grace is None:
         return []
@@ -34,11 +35,11 @@ def ends_in_time(history: History, promises: Promises) -> list[Violation]:
 
 
 def no_false_word(history: History, promises: Promises) -> list[Violation]:
-    """What was said not to have happened has not.
+    """Check that nothing has happened that a call said had not.
 
-    An acquire that failed leaves neither the lock nor an entry in the queue that is called later. A
-    release that failed for another reason than that it came too late has freed nothing. Who does
-    not know says so: an outcome that is unknown accuses nobody.
+    An acquire that failed leaves neither the lock nor an entry in the queue that is granted later.
+    A release that failed for another reason than that it came too late has freed nothing. A call
+    that cannot know says so: an unknown outcome is no violation.
     """
     if promises.undone_within is None:
         return []
@@ -59,7 +60,7 @@ def no_false_word(history: History, promises: Promises) -> list[Violation]:
 def _kept_for_nobody(
     lock: Tenures, kept: list[Event], troubles: Troubles, promises: Promises
 ) -> list[Violation]:
-    """The engine keeps the lock for a client, all of whose attempts have ended without it."""
+    """Find locks that the engine keeps for a client all of whose attempts ended without it."""
     tenures = {one.events[0]: one for one in lock.tenures}
     found: dict[int, Violation] = {}
     for note in kept:
@@ -88,7 +89,7 @@ def _is_whose(note: Event, acquire: Operation) -> bool:
 def _explained_until(
     acquire: Operation, tenures: dict[int, Tenure], troubles: Troubles, promises: Promises
 ) -> float:
-    """Until when the engine may keep the lock for an attempt, going by what was said of it."""
+    """Return until when the engine may keep the lock for an attempt, by its reported outcome."""
     tenure = tenures.get(acquire.events[0])
     if acquire.outcome == "fail":
         over = acquire.seen
@@ -99,12 +100,12 @@ def _explained_until(
     within = promises.undone_within or 0.0
     latest = troubles.having_run(acquire.client, over, within + promises.slack)
     if within and troubles.between(acquire.client, acquire.begin, latest):
-        latest += promises.ttl  # whoever is cut off undoes nothing
+        latest += promises.ttl  # a client that is cut off undoes nothing
     return latest
 
 
 def _freed_by_nobody(lock: Tenures, freed: list[Event], history: History) -> list[Violation]:
-    """The engine gave a lock up, and the only release of it is said to have done nothing."""
+    """Find locks that the engine gave up although every release of them reported that it failed."""
     releases = {one.events[0]: one for one in lock.releases}
     found: list[Violation] = []
     for one in lock.tenures:

@@ -1,4 +1,4 @@
-"""Check that nobody holds what others hold, that fences grow, and that a loss is told in time."""
+"""Checkers of exclusion, of growing fences, and of holders that learn of a loss in time."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from .tenures import Tenure, Troubles, locks
 
 
 def one_holder(history: History, promises: Promises) -> list[Violation]:
-    """No two holders: a tenure has ended for its holder before another is granted.
+    """Check that a tenure has ended for its holder before another is granted.
 
-    A holder that is paused acts on nothing, so its tenure may be over without its knowing; from
-    the moment it runs again it has the slack to notice. A tenure that the engine took away on
-    purpose, with a note, is over; whether its holder was told is asked elsewhere.
+    A paused holder acts on nothing, so its tenure may be over without its knowledge; from the
+    moment it runs again it has the slack to notice. A tenure that the engine took away on purpose,
+    with a note, is over; ``told_in_time`` checks whether its holder was told.
     """
     return _overlaps(history, promises, "lock", "one_holder")
 
 
 def one_per_slot(history: History, promises: Promises) -> list[Violation]:
-    """No two holders of one slot of a semaphore, judged as those of a mutex are."""
+    """Check that no slot of a semaphore has two holders, by the rules for a mutex."""
     return _overlaps(history, promises, "semaphore", "one_per_slot")
 
 
 def no_reader_beside_writer(history: History, promises: Promises) -> list[Violation]:
-    """Nobody reads or writes beside a writer, judged as the holders of a mutex are.
+    """Check that nobody reads or writes beside a writer, by the rules for a mutex.
 
-    A writer that is downgraded reads from before it asks for that: readers may come at once, and
-    no writer may until it has ended.
+    A writer that downgrades counts as a reader from before its request on: readers may come at
+    once, and no writer may until its tenure has ended.
     """
     return _overlaps(history, promises, "rwlock", "no_reader_beside_writer")
 
 
 def within_limit(history: History, promises: Promises) -> list[Violation]:
-    """Never more units of a semaphore than its limit: those whose holders surely act on them."""
+    """Check that holders that surely act never have more units of a semaphore than its limit."""
     found: list[Violation] = []
     troubles = Troubles(history, promises)
     for lock in locks(history, "semaphore"):
@@ -75,7 +75,7 @@ def _overlaps(history: History, promises: Promises, kind: str, checker: str) -> 
 
 
 def _acts(tenure: Tenure, moment: float, troubles: Troubles, promises: Promises) -> bool:
-    """Whether its holder surely acts on it at a moment and for a while after."""
+    """Return whether the holder surely acts on a tenure at a moment, and beyond the slack."""
     awake = troubles.running_since(tenure.client, moment)
     until = min(tenure.believed_until, tenure.lost_at)
     return tenure.granted_at <= moment and until > awake + promises.slack
@@ -93,7 +93,8 @@ def _two_holders(checker: str, one: Tenure, other: Tenure, moment: float) -> Vio
 
 
 def told_in_time(history: History, promises: Promises) -> list[Violation]:
-    """A holder that runs learns of its loss within its bound after the engine has moved on."""
+    """Check that a running holder learns of its loss within the bound after the engine ended its
+    tenure or granted another."""
     bound = promises.told_within
     if bound is None:
         return []
@@ -120,12 +121,12 @@ def told_in_time(history: History, promises: Promises) -> list[Violation]:
 
 
 def fences_grow(history: History, promises: Promises) -> list[Violation]:
-    """No fence is given twice, and a later tenure has a higher one.
+    """Check that no fence is given twice, and that a later tenure has a higher one.
 
-    Later means: asked for after the other was granted. Where exclusion is promised it also means:
-    granted later to somebody who was not paused, since whoever waited held nothing before; unless
-    the engine took the lock away again before that one knew of it. Of those who may hold a
-    read/write lock together only the first counts.
+    Later means: requested after the other was granted. Where exclusion is promised it also means:
+    granted later to a client that was not disturbed, since a waiter held nothing before; unless
+    the engine took the lock away again before that client knew of it. For tenures that may share a
+    read/write lock only the first meaning applies.
     """
     troubles = Troubles(history, promises)
     return [
@@ -136,7 +137,7 @@ def fences_grow(history: History, promises: Promises) -> list[Violation]:
 
 
 def slot_fences_grow(history: History, promises: Promises) -> list[Violation]:
-    """In each slot of a semaphore fences grow as those of a mutex do."""
+    """Check that the fences of each slot of a semaphore grow as those of a mutex do."""
     troubles = Troubles(history, promises)
     found: list[Violation] = []
     for lock in locks(history, "semaphore"):
@@ -151,7 +152,7 @@ def slot_fences_grow(history: History, promises: Promises) -> list[Violation]:
 def grow(
     checker: str, granted: list[Tenure], promises: Promises, troubles: Troubles
 ) -> list[Violation]:
-    """Where the fences of tenures, in the order of their grants, do not grow."""
+    """Find the pairs of tenures, given in the order of their grants, whose fences do not grow."""
     pairs = [*_twice(granted), *_backward(granted, promises, troubles)]
     return [_not_higher(checker, one, later) for one, later in pairs]
 

@@ -1,4 +1,4 @@
-"""Check what elections and schedules promise beyond the mutex that they are made of."""
+"""Checkers of what elections and schedules promise beyond the mutex that they are made of."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ SKIPPED = "skipped"
 
 
 def one_leader(history: History, promises: Promises) -> list[Violation]:
-    """One leader for each epoch, epochs only grow, and nobody who looks sees an earlier one.
+    """Check that each epoch has one leader, that epochs only grow, and that no look sees an earlier
+    one.
 
-    Whoever begins to look after a term was won, or after another has seen it, sees that term or a
+    A look that begins after a term was won, or after another look has seen it, sees that term or a
     later one, or that nobody leads.
     """
     troubles = Troubles(history, promises)
@@ -38,10 +39,10 @@ def one_leader(history: History, promises: Promises) -> list[Violation]:
 
 
 def once_per_window(history: History, promises: Promises) -> list[Violation]:
-    """At most one run of a window ends well; without a window, at most one run of a name.
+    """Check that at most one run of a window succeeds; without a window, at most one of a name.
 
-    A run whose end is not known accuses nobody: who did not hear that its work was remembered was
-    told that another may do it again.
+    A run whose outcome is unknown is no violation: a client that got no confirmation that its work
+    was remembered was told that another client may repeat it.
     """
     first: dict[tuple[str, int | None], Operation] = {}
     found: list[Violation] = []
@@ -59,10 +60,11 @@ def once_per_window(history: History, promises: Promises) -> list[Violation]:
 
 
 def skipped_when_done(history: History, promises: Promises) -> list[Violation]:
-    """Work is skipped only where it was done, or while others were at it.
+    """Check that work is skipped only if it was done, or while other clients were doing it.
 
-    It was done if a run of this window or of a later one ended well or in doubt. Whoever else tried
-    at the same time may have had the lock, and keeps it for as long as any that was given back.
+    It was done if a run of this window or of a later one succeeded or may have. Any other client
+    that tried at the same time may have had the lock, which the engine may keep for as long as any
+    lock that was given back.
     """
     runs, troubles = history.operations("run"), Troubles(history, promises)
     found: list[Violation] = []
@@ -84,7 +86,7 @@ def _which(run: Operation) -> str:
 
 
 def _explains(run: Operation, skipped: Operation, troubles: Troubles, promises: Promises) -> bool:
-    """Whether a run may be why another was skipped."""
+    """Return whether a run may be the reason why another was skipped."""
     if run.begin >= skipped.end:
         return False
     if run.outcome != "fail" and (run.value or 0) >= (skipped.value or 0):

@@ -13,7 +13,8 @@ TOUCHES = ("enter", "read", "write")
 
 
 def no_lost_update(history: History, promises: Promises) -> list[Violation]:
-    """No two acknowledged writes rest on the same value, and what was acknowledged is read."""
+    """Check that no two acknowledged writes rest on one value, and that reads see acknowledged
+    writes."""
     found: list[Violation] = []
     for name, here in _registers(history).items():
         writes = [one for one in here if one.verb == "write" and one.outcome != "fail"]
@@ -24,7 +25,7 @@ def no_lost_update(history: History, promises: Promises) -> list[Violation]:
 
 
 def _twice_on_one(name: str, reads: list[Operation], writes: list[Operation]) -> list[Violation]:
-    """Two tenures that both read a value and both wrote a new one: one of the two is lost."""
+    """Find two tenures that read the same value and both wrote: one of the updates is lost."""
     values = [write.value for write in writes]
     based: dict[int | None, Operation] = {}
     found: list[Violation] = []
@@ -38,7 +39,7 @@ def _twice_on_one(name: str, reads: list[Operation], writes: list[Operation]) ->
             continue  # a blind write, or one that rests on a write of its own
         value = before[-1].value
         if values.count(value) > 1:
-            continue  # it was written more than once: which of them was read is not known
+            continue  # it was written more than once: which write was read is unknown
         other = based.setdefault(value, write)
         if other is not write:
             message = (
@@ -50,7 +51,7 @@ def _twice_on_one(name: str, reads: list[Operation], writes: list[Operation]) ->
 
 
 def _forgotten(name: str, reads: list[Operation], writes: list[Operation]) -> list[Violation]:
-    """A read that shows a value although a later one was acknowledged before it began."""
+    """Find reads of a value although a later one was acknowledged before they began."""
     found: list[Violation] = []
     acknowledged = sorted((w for w in writes if w.outcome == "ok"), key=lambda write: write.end)
     for read in reads:
@@ -69,9 +70,9 @@ def _forgotten(name: str, reads: list[Operation], writes: list[Operation]) -> li
 
 
 def nothing_stale(history: History, promises: Promises) -> list[Violation]:
-    """Nothing with an old fence is accepted once a higher one was: reads count as well.
+    """Check that no old fence is accepted after a higher one was, be it in a read or a write.
 
-    Those who hold a read lock may be older than other readers, and not than a writer.
+    A holder of a read lock may have a lower fence than other readers, but not than a writer.
     """
     found: list[Violation] = []
     for name, here in _registers(history).items():
@@ -85,7 +86,7 @@ def nothing_stale(history: History, promises: Promises) -> list[Violation]:
                     if written not in highest or by_end[index].fence > highest[written].fence:
                         highest[written] = by_end[index]
                 index += 1
-            other = highest.get(one.role == "read")  # a reader is held to those who wrote
+            other = highest.get(one.role == "read")  # a reader is compared with writers only
             if other is not None and one.fence < other.fence:
                 message = (
                     f"{name!r} accepted a {one.verb} of {one.client} with fence {one.fence} after "

@@ -1,4 +1,4 @@
-"""Check what several locks that are acquired together promise beyond each of them alone."""
+"""Checkers of what a joint acquire of several locks promises beyond each lock alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tenures import NEVER, Troubles, locks
 
 
 def _groups(history: History) -> dict[int, list[Operation]]:
-    """The acquires that belong together, by the number that they share."""
+    """Group the acquires that belong to one call, by the number that they share."""
     found: dict[int, list[Operation]] = {}
     for one in history.operations("acquire"):
         if one.value is not None:
@@ -19,9 +19,9 @@ def _groups(history: History) -> dict[int, list[Operation]]:
 
 
 def all_or_none(history: History, promises: Promises) -> list[Violation]:
-    """Whoever asks for several locks has all of them when its call ends, or none.
+    """Check that a client that requests several locks has all of them when its call ends, or none.
 
-    Nobody is told that it has all of them when it knew before that one of them was lost.
+    No client is told that it has all of them when it knew before that one of them was lost.
     """
     lost = {
         (event.client, event.name, event.fence): index
@@ -48,10 +48,11 @@ def all_or_none(history: History, promises: Promises) -> list[Violation]:
 
 
 def no_deadlock(history: History, promises: Promises) -> list[Violation]:
-    """While somebody waits for several locks, somebody has all that it asked for, or soon gets it.
+    """Check that while a client waits for several locks, some client has all its locks or soon
+    gets them.
 
-    Of those who wait for each other one must get on, whatever each of them has already: within the
-    bound for every lock that one of them waits for.
+    Of clients that wait for each other one must proceed, whatever each of them has already: within
+    the bound for every lock that one of them waits for.
     """
     bound = promises.woken_within
     if bound is None:
@@ -81,7 +82,7 @@ def no_deadlock(history: History, promises: Promises) -> list[Violation]:
 
 
 def _slow_rivals(others: list[Operation], since: float, until: float, troubles: Troubles) -> int:
-    """Attempts of others that were disturbed, and may keep what they got until it ends."""
+    """Count the attempts of others that were disturbed, and may keep their locks until expiry."""
     return sum(
         other.begin < until
         and (min(other.seen, until) > since or other.outcome != "ok")
@@ -93,7 +94,7 @@ def _slow_rivals(others: list[Operation], since: float, until: float, troubles: 
 def _quiet(
     busy: list[tuple[float, float]], since: float, until: float
 ) -> Iterator[tuple[float, float]]:
-    """The times between two moments that none of these covers or touches."""
+    """Iterate over the periods between two moments that no busy period covers or touches."""
     for begin, end in sorted((begin, end) for begin, end in busy if end > since and begin < until):
         if begin > since:
             yield since, begin

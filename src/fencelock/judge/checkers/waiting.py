@@ -1,4 +1,4 @@
-"""Check that waiters are served, in order, and that no lock is left behind."""
+"""Checkers of waiters that are served, in order, and of locks that are left behind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..history import Event, History, Operation, Violation
 from ..promises import Promises
 from .tenures import NEVER, Tenures, Troubles, locks
 
-REFUSALS = ("", "busy", "not in time")  # a failure that says more had another reason
+REFUSALS = ("", "busy", "not in time")  # a failure with another text had another reason
 _WHO = {
     "lock": "nobody held it",
     "semaphore": "units of it were free",
@@ -15,13 +15,13 @@ _WHO = {
 
 
 def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
-    """No waiter that runs waits beside a free lock for longer than its bound.
+    """Check that no running waiter waits beside a free lock for longer than the bound.
 
-    A semaphore is free for whoever wants one of its units while others can have all but that one
-    at the most; a read/write lock is for a reader while nobody writes or wants to.
+    A semaphore is free for a waiter that wants one of its units while others can have at most all
+    but that one; a read/write lock is free for a reader while nobody writes or waits to write.
 
-    Each other waiter that is paused or dead may be called first, and costs a ttl. Whoever was
-    disturbed itself has as long again to recover, and is then a waiter like any other.
+    Each other waiter that is paused or dead may be notified first, and costs a ttl. A waiter that
+    was disturbed itself has as long again to recover, and is then a waiter like any other.
     """
     bound = promises.woken_within
     if bound is None:
@@ -47,9 +47,9 @@ def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
 
 
 def _free_since(lock: Tenures, waiter: Operation, troubles: Troubles, promises: Promises) -> float:
-    """From when on, until its end, others cannot have had so much that there was not enough.
+    """Return since when, until the waiter's end, the others surely left enough units for it.
 
-    Others that wait beside it, and run, would say so if they had got it.
+    Other waiters that run count as holding nothing: they would have reported a grant.
     """
     taken: list[tuple[float, float, int]] = []
     for one in lock.tenures:
@@ -62,12 +62,12 @@ def _free_since(lock: Tenures, waiter: Operation, troubles: Troubles, promises: 
         if other.outcome == "unknown" or (other.outcome == "open" and crash < NEVER):
             taken.append((other.begin, _gone_at(other, troubles, promises), other.units))
         elif other.outcome != "ok" and other.units > waiter.units:
-            taken.append((other.begin, other.seen, other.units))  # a writer that stood before it
+            taken.append((other.begin, other.seen, other.units))  # a writer queued ahead of it
     return max([waiter.begin, *_crowded(taken, waiter.limit - waiter.units)])
 
 
 def _crowded(taken: list[tuple[float, float, int]], spare: int) -> list[float]:
-    """Until when more was taken than could be spared: the ends of all such times."""
+    """Return the ends of all periods in which more units were taken than ``spare``."""
     if not spare:
         return [until for _, until, _ in taken]
     changes = sorted((at, is_end, one[2]) for one in taken for is_end, at in enumerate(one[:2]))
@@ -80,7 +80,7 @@ def _crowded(taken: list[tuple[float, float, int]], spare: int) -> list[float]:
 
 
 def _gone_at(acquire: Operation, troubles: Troubles, promises: Promises) -> float:
-    """When an attempt that did not succeed can have left nothing any more."""
+    """Return when nothing of an attempt that did not succeed can be left in the engine."""
     if acquire.outcome == "fail":
         return acquire.seen
     ended = min(acquire.seen, troubles.crash_after(acquire.client, acquire.begin))
@@ -88,9 +88,9 @@ def _gone_at(acquire: Operation, troubles: Troubles, promises: Promises) -> floa
 
 
 def _slow_rivals(lock: Tenures, waiter: Operation, since: float, troubles: Troubles) -> int:
-    """Attempts of others that were disturbed, and may stand in the queue without answering.
+    """Count the attempts of others that were disturbed, and may be queued without answering.
 
-    One that has failed counts as well: cut off, it could not take its entry in the queue back.
+    One that has failed counts as well: cut off, it could not withdraw its entry in the queue.
     """
     return sum(
         other is not waiter
@@ -102,11 +102,12 @@ def _slow_rivals(lock: Tenures, waiter: Operation, since: float, troubles: Troub
 
 
 def first_come_first_served(history: History, promises: Promises) -> list[Violation]:
-    """Who stood in the queue before another asked, and was never disturbed, is served before it.
+    """Check that an undisturbed waiter is served before any client whose request came after it was
+    queued.
 
-    Of a name that several hold that is so as well, whether or not there was enough for the first:
-    the one that came later waits, so that nobody starves. There two may be served at once and hear
-    of it in any order, so what counts is when the engine kept it for them, where that is known.
+    That holds for a name with several holders too, whether or not there was enough for the first:
+    the later one waits, so that nobody starves. There two may be served at once and learn of it in
+    any order, so what counts is when the engine kept it for them, where that is known.
     """
     troubles = Troubles(history, promises)
     recovery = promises.woken_within or promises.slack  # connections have to be made again
@@ -120,7 +121,7 @@ def first_come_first_served(history: History, promises: Promises) -> list[Violat
     found: list[Violation] = []
     for lock in locks(history):
         taken_early = {one.events[0] for one in lock.tenures if one.lost_at <= one.granted_at}
-        waiters = [  # whoever gave up left the queue some time before it said so
+        waiters = [  # not those that gave up: they left the queue some time before they said so
             (one, at)
             for one in lock.acquires
             if one.outcome in ("ok", "open") and one.events[0] not in taken_early
@@ -168,7 +169,7 @@ def _queued_at(acquire: Operation, queued: list[Event]) -> float:
 
 
 def no_orphan(history: History, promises: Promises) -> list[Violation]:
-    """Nobody is told that a lock is taken when nobody can have held it for the bound."""
+    """Check that no client is refused a lock that nobody can have held for the bound."""
     bound = promises.freed_within
     if bound is None:
         return []
@@ -193,7 +194,7 @@ def no_orphan(history: History, promises: Promises) -> list[Violation]:
 def _untouched_since(
     lock: Tenures, newcomer: Operation, troubles: Troubles, promises: Promises
 ) -> float:
-    """The last moment, before a refusal, at which anybody else held or wanted the lock."""
+    """Return the last moment before a refusal at which another client held or wanted the lock."""
     since = 0.0
     for one in lock.tenures:
         if one.asked_at < newcomer.end:

@@ -1,7 +1,7 @@
-"""Put proxies between one client and the engine, where there is a network.
+"""The proxies between one client and the engine, where there is a network.
 
-A client that is cut off must be the only one, so each has a proxy for every host of the URL. Where
-that cannot be, the reason is for people to read: those faults do not apply.
+A fault must cut off one client only, so each has a proxy for every host of the URL. Where no proxy
+is possible, the reason is given as text: the faults of the network do not apply.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HARMLESS = {"no", "off", "false", "0", "disable", "allow", "prefer", "require"}
 
 
 def why_not(address: Address) -> str:
-    """Why no proxy can stand between a client and this engine, or nothing."""
+    """Return why no proxy can stand between a client and this engine, or an empty string."""
     scheme = address.scheme
     if scheme in ("memory", "sqlite"):
         return f"{scheme} is reached without a network"
@@ -49,7 +49,7 @@ def why_not(address: Address) -> str:
 
 
 def detour(url: str, addresses: Sequence[str]) -> str:
-    """The same URL with other hosts."""
+    """Return the same URL with other hosts."""
     scheme, _, rest = url.partition("://")
     head, query, options = rest.partition("?")
     netloc, slash, path = head.partition("/")
@@ -75,12 +75,12 @@ class Network:
             proxy.close()
 
     def part(self, silently: bool) -> None:
-        """Cut the client off: bytes wait, or connections are reset and refused."""
+        """Cut the client off: bytes are held back, or connections are reset and refused."""
         for proxy in self._proxies:
             proxy.block() if silently else proxy.cut()
 
     def lose(self, chance: random.Random) -> None:
-        """Have the next answer of one server lost, with its connection."""
+        """Lose the next reply of one server, with its connection."""
         chance.choice(self._proxies).lose_next_reply()
 
     def heal(self) -> None:
@@ -89,5 +89,5 @@ class Network:
 
     @property
     def lost(self) -> int:
-        """Answers that were swallowed so far."""
+        """How many replies were dropped so far."""
         return sum(proxy.lost for proxy in self._proxies)

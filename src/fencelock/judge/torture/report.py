@@ -1,4 +1,4 @@
-"""Report a torture, in words for people and as plain values for programs."""
+"""The report of a torture: text for people, plain values for programs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from .counters import SharedCounter
 from .run import Run
 
-LEFT = "nothing is left behind"  # what only the engine can tell in the end
+LEFT = "nothing is left behind"  # a question that only the engine can answer in the end
 OUTCOMES = {
     "held": "passed",
     "broken": "violated",
     "not judged": "not applicable",
     "undecided": "undecided",
 }
-HAPPENED = "happened"  # to another library: it is told, and no promise of it is known
-SHOWN = 3  # violations of one checker that are told in words
+HAPPENED = "happened"  # to another library: it is reported, as no promise of that is known
+SHOWN = 3  # violations of one checker that are reported as text
 _COUNTED = {
     "pause": ("pause", "pauses"),
     "kill": ("kill", "kills"),
@@ -27,7 +27,7 @@ _COUNTED = {
 
 
 class Row(NamedTuple):
-    """One line of the verdict."""
+    """One row of the verdict."""
 
     outcome: str
     """passed, violated (by others: happened), not applicable or undecided."""
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What became of the read-modify-writes of one kind of counter."""
+    """The results of the read-modify-writes on one kind of counter."""
 
     acknowledged: int
     lost: int
@@ -44,7 +44,7 @@ class Updates(NamedTuple):
 
 
 def updates(counters: Iterable[SharedCounter]) -> Updates:
-    """Add up some counters."""
+    """Add up the results of some counters."""
     known = list(counters)
     return Updates(
         sum(counter.writes for counter in known),
@@ -54,9 +54,9 @@ def updates(counters: Iterable[SharedCounter]) -> Updates:
 
 
 def rows(run: Run) -> list[Row]:
-    """The verdict, one row for each checker.
+    """Return the verdict, one row for each checker.
 
-    A lock without a fence is held to the counter without a guard: it is all that it can have.
+    A lock without a fence is judged by the counter without a guard: it cannot use the other.
     """
     found = [
         Row(outcome_of(run, ruling.outcome), ruling.question, ruling.why)
@@ -77,12 +77,12 @@ def rows(run: Run) -> list[Row]:
 
 
 def outcome_of(run: Run, ruled: str) -> str:
-    """A ruling in the words of a report. Only of ourselves do we know what was promised."""
+    """Return a ruling in the terms of a report. Only the promises of fencelock are known."""
     return HAPPENED if run.traits is None and ruled == "broken" else OUTCOMES[ruled]
 
 
 def conclusion(run: Run) -> str:
-    """The verdict in one line."""
+    """Return the verdict in one sentence."""
     if run.traits is None:
         plain = updates(run.counters.plain.values())
         others = len(run.verdict.violations) + len(run.deaths)
@@ -96,7 +96,7 @@ def conclusion(run: Run) -> str:
 
 
 def facts(run: Run) -> dict[str, object]:
-    """The run as plain values."""
+    """Return the run as plain values."""
     settings = run.settings
     outcomes = Counter(f"{o.verb} {o.outcome}" for o in run.history.operations())
     return {
@@ -126,7 +126,7 @@ def facts(run: Run) -> dict[str, object]:
 
 
 def words(run: Run) -> list[tuple[str, str]]:
-    """The run in lines, each with the outcome that it tells of, or nothing."""
+    """Return the run as lines of text, each with the outcome that it reports, or an empty one."""
     settings = run.settings
     told = f"{settings.seconds:g} s, {settings.clients} clients, ttl {settings.ttl:g} s"
     lines = [
@@ -153,7 +153,7 @@ def _what(run: Run) -> str:
 
 
 def faults(run: Run) -> str:
-    """How often what happened, in words."""
+    """Return how often each fault happened, as text."""
     said: list[str] = []
     for fault in run.settings.faults:
         one, many = _COUNTED[fault]
@@ -173,7 +173,7 @@ def _violations(run: Run) -> dict[str, list[str]]:
 
 
 def updates_in_words(run: Run) -> list[str]:
-    """What became of the counters."""
+    """Return the results of both kinds of counters, as text."""
     plain = updates(run.counters.plain.values())
     share = 100 * plain.lost / plain.acknowledged if plain.acknowledged else 0.0
     without = (

@@ -1,8 +1,8 @@
-"""Conduct one torture: start the clients, inject faults, and judge the history.
+"""The run of one torture: it starts the clients, injects faults, and judges the history.
 
-Everything happens under names of its own, so that no other lock of the engine is touched, and what
-is left of them is removed. The observer is this process: it starts and ends the others, keeps the
-counters, and all times are of one clock that every process of the machine shares.
+All names that it locks are its own, so that no other lock of the engine is touched, and what is
+left of them is removed. The observer is this process: it starts and ends the others, and keeps the
+counters. All times are on one clock that every process of the machine shares.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .workload import Plan
 
 CLIENTS_PER_NAME = 4
 TICK_S = 0.02
-TICK_OF_SESSION_S = 2.0  # sessions end at a tick of the server's, two seconds by default
+TICK_OF_SESSION_S = 2.0  # sessions end at a tick of the server, two seconds by default
 PREFIX = "fencelock-torture-"
 ENDED = "it ended by itself"
 
@@ -103,7 +103,7 @@ class _Torture:
         self._queue_observer = stack.enter_context(QueueObserver(ours.client, names, self._now))
 
     def play(self, watch: Callable[[Progress], None]) -> Run:
-        """Let it run, bring it to rest, and judge it."""
+        """Run the torture, bring it to rest, and judge it."""
         watch(self._progress(f"starts {len(self._clients)} clients"))
         for client in self._clients:
             client.start()
@@ -160,7 +160,7 @@ class _Torture:
         return ClientProcess(name, plan, self._counters)
 
     def _revive(self) -> None:
-        """A client that died by itself is a finding; the work goes on without it being one less."""
+        """Restart clients that ended by themselves: each is a finding, but the work goes on."""
         for client in self._clients:
             if client.died():
                 self._deaths.append(f"{client.name}: {client.trouble()}")
@@ -170,7 +170,7 @@ class _Torture:
                 client.start()
 
     def _rest(self) -> None:
-        """Heal everything, let every client finish, and see that nothing is left."""
+        """Undo all faults, let every client finish, and check that nothing is left."""
         self._nemesis.end()
         for client in self._clients:
             client.stop()
@@ -186,7 +186,7 @@ class _Torture:
                 hold.release()
 
     def _audit(self, name: str, ttl: float) -> Hold | None:
-        """A newcomer gets the lock, or something was left behind."""
+        """Acquire the lock as a newcomer: if it fails, something was left behind."""
         wish, auditor = _all_of(self._settings), self._auditor
         units, limit = wish.units
         begun = Event(self._now(), "auditor", "invoke", "acquire", 1, name)
@@ -209,7 +209,7 @@ class _Torture:
         return hold
 
     def _ttl(self) -> float:
-        """For how long the engine keeps a lock for a client that sends nothing."""
+        """Return for how many seconds the engine keeps a lock for a client that sends nothing."""
         session = self._session + TICK_OF_SESSION_S if self._session else 0.0
         return max(session, *(client.ttl for client in self._clients)) or self._settings.ttl
 
@@ -262,12 +262,12 @@ class _Torture:
         )
 
     def _unheard(self) -> str:
-        """Why no newcomer got an answer of the engine, or nothing if one did."""
+        """Return why no newcomer got an answer from the engine, or an empty string if one did."""
         ends = [audit[-1] for audit in self._audits]
         return ends[0].detail if all(end.kind == "unknown" for end in ends) else ""
 
     def _ended_sessions(self) -> list[Event]:
-        """From when on the server may have ended the sessions of a client that was cut off."""
+        """Note for each partition that the server may have ended the client's sessions since."""
         return [
             event._replace(verb="expired", detail="its sessions may have ended")
             for event in self._nemesis.events
@@ -276,7 +276,7 @@ class _Torture:
 
 
 def _all_of(settings: Settings) -> Wish:
-    """What a newcomer wants, so as to see that nothing is left: a slot, or to be alone."""
+    """Return what a newcomer acquires to check that nothing is left: a slot, or the whole lock."""
     if settings.semaphore:
         return Wish("semaphore", settings.semaphore)
     return Wish("write") if settings.rw else MUTEX
@@ -288,14 +288,14 @@ def _name(number: int) -> str:
 
 EVERY_S = 0.1
 JOIN_S = 30.0
-YOUNG_S = 0.02  # an age that two clocks may disagree about
+YOUNG_S = 0.02  # an age that may be an error between two clocks
 
 
 class QueueObserver:
-    """A thread that inspects the locks, again and again, and records who holds and who waits.
+    """A thread that inspects the locks repeatedly, and records their holders and waiters.
 
-    Clients cannot see when they stand in the queue, nor what the engine keeps for them; the engine
-    can. Whoever was there before the request is recorded for the moment of the request.
+    Clients cannot see when they are in the queue, nor what the engine keeps for them; the engine
+    can. A holder or waiter that was there before the request is recorded with the request's time.
     """
 
     def __init__(self, client: sync.Client, names: Sequence[str], now: Callable[[], float]) -> None:
@@ -322,7 +322,7 @@ class QueueObserver:
                 try:
                     self._look(name)
                 except FencelockError:
-                    pass  # the next look may succeed, and a missing note accuses nobody
+                    pass  # the next attempt may succeed, and a missing note is no violation
 
     def _look(self, name: str) -> None:
         asked_at = self._now()

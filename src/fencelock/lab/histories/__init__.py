@@ -1,7 +1,7 @@
 """Traces of a history: of a torture of real processes, or of a simulated run.
 
-A history is longer than a picture. It is cut into parts, each of them a trace like that of a play:
-one lock, a stretch of time, and the clients that took part in it. What went wrong comes first; the
+A history is too long for one picture. It is cut into parts, each of them a trace like that of a
+play: one lock, a stretch of time, and the clients that took part in it. Violations come first; the
 number of parts, their lanes and their size are bounded, and each part says what is left out.
 """
 

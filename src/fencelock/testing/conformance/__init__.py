@@ -1,6 +1,6 @@
-"""The promises every engine makes, as checks that anybody can run over an engine of their own.
+"""The promises of every engine, as checks that anyone can run on an engine of their own.
 
-With any test runner; here pytest, over an engine that is not even registered yet:
+With any test runner; here pytest, with an engine that is not even registered yet:
 
     import pytest
     from fencelock.testing import conformance
@@ -11,14 +11,14 @@ With any test runner; here pytest, over an engine that is not even registered ye
     def test_my_engine_keeps_its_promises(check, flavor):
         conformance.run(lambda: "mine://localhost:1234", flavor, check, engine=MyEngine)
 
-From a shell, over an engine that is registered:
+From a shell, with an engine that is registered:
 
     python -m fencelock.testing.conformance sqlite:////tmp/locks.db
 
 A check is written once, as ``async def check(context)``, and runs in both flavors: awaited by
-asyncio, and under threads over a blocking client whose methods can be awaited
-(``async_adapter.py``). It uses names of its own, so a store may be shared. A check of what the
-engine does not promise raises NotApplicable, which pytest and unittest report as skipped.
+asyncio, and under threads with a blocking client whose methods can be awaited (``async_adapter`` in
+``context.py``). It uses names of its own, so a store may be shared. A check of what the engine does
+not promise raises NotApplicable, which pytest and unittest report as skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m fencelock.testing.conformance URL``: see whether an engine keeps its promises."""
+"""``python -m fencelock.testing.conformance URL``: check whether an engine keeps its promises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .runner import Report, checks, run_all
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the checks, print a table, and return 0 when no promise was broken."""
+    """Run the checks, print a table, and return 0 if none failed, 1 if some did, 2 if misused."""
     options = _parser().parse_args(arguments)
     if options.list:
         for check in checks():

@@ -1,4 +1,4 @@
-"""Run checks: one in one flavor, or all of them with a report."""
+"""The runner of checks: one in one flavor, or all of them with a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...worlds.threads import drive
 from .check import FLAVORS, Check, Flavor, NotApplicable
 from .context import TIMEOUT_S, CheckContext
 
-LIMIT = 5  # the longest that one check may take, in timeouts
+LIMIT = 5  # how long one check may take, in timeouts
 
 _PROMISES = (
     "exclusion",
@@ -48,7 +48,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "not applicable"]
 
 
 class Result(NamedTuple):
-    """What became of one check in one flavor."""
+    """The result of one check in one flavor."""
 
     check: Check
     flavor: Flavor
@@ -64,7 +64,7 @@ class Result(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of all of them."""
+    """The results of all checks."""
 
     results: tuple[Result, ...]
 
@@ -74,7 +74,7 @@ class Report(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether something was checked, and nothing failed."""
+        """Whether at least one check ran, and none failed."""
         return bool(self.results) and not self.failed
 
     @property
@@ -96,7 +96,7 @@ def _by_name() -> dict[str, Check]:
 
 
 def checks() -> list[Check]:
-    """All checks, in the order in which a reader would want to know."""
+    """Return all checks, in the order in which they are best read."""
     return list(_by_name().values())
 
 
@@ -108,10 +108,10 @@ def run(
     engine: type[Engine] | None = None,
     timeout: float = TIMEOUT_S,
 ) -> None:
-    """Run one check over the store that ``make_url`` names.
+    """Run one check on the store that ``make_url`` names.
 
-    Return when the promise is kept, raise what broke it, raise NotApplicable when the engine does
-    not promise it. ``engine`` is the class to use where its scheme is not registered; ``timeout``
+    Return if the promise is kept, raise the error that broke it, raise NotApplicable if the engine
+    does not promise it. ``engine`` is the class to use if its scheme is not registered; ``timeout``
     is how many seconds to wait for something that must happen.
     """
     if flavor not in FLAVORS:
@@ -160,7 +160,7 @@ def run_all(
     timeout: float = TIMEOUT_S,
     tell: Callable[[Result], object] | None = None,
 ) -> Report:
-    """Run all checks, or only some, and report; ``tell`` is called with each result."""
+    """Run all checks, or only some, and return a report; ``tell`` is called with each result."""
     chosen = checks() if only is None else [_find(str(check)) for check in only]
     results: list[Result] = []
     for flavor in flavors:

@@ -1,6 +1,6 @@
-"""Make the core of a client on a manual clock, over a private memory engine.
+"""The core of a client on a manual clock, over a private memory engine.
 
-What it shows is what every engine promises; ``engines/memory.py`` is the specification.
+Its behavior is what every engine promises; ``engines/memory.py`` is the specification.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ADDRESS = Address("memory", hosts=(("testing", None),))
 
 
 class ManualClockCore(Core[L]):
-    """A client whose waiting calls are known to its timeline."""
+    """A core that registers its waiting calls with its timeline."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Move the clock of blocking clients by hand."""
+"""The manual clock of blocking clients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ThreadsTimeline(Timeline):
                 while self.sleeps(sleeper):
                     if self.flows and limit is not None and self.pass_time(who):
                         continue
-                    if not self.changed.wait(limit):  # not a single thing has happened
+                    if not self.changed.wait(limit):  # nothing at all has happened
                         raise self.unmoved()
             finally:
-                if self.sleeps(sleeper):  # we leave by an error, still in the list
+                if self.sleeps(sleeper):  # an error ends the wait while the sleeper is in the list
                     self.wake(sleeper)
         return signal.is_set()
 
@@ -53,7 +53,7 @@ class ThreadsTimeline(Timeline):
                 raise self.unsettled(me)
 
     def jump(self, moment: float) -> None:
-        """Set the time, and let everybody whose time has come do its part, one after the other."""
+        """Set the time, and wake the sleepers whose deadlines have passed, one after the other."""
         self.settle()
         self.move(moment)
         with self.mutex:
@@ -87,7 +87,7 @@ class ManualThreadsWorld(ThreadsWorld):
 
 
 class _Thread:
-    """A job in a thread of its own; whoever moves the clock waits for it."""
+    """A job in a thread of its own; a move of the clock waits for it."""
 
     def __init__(
         self, timeline: ThreadsTimeline, work: Coroutine[Any, Any, None], label: str
@@ -120,7 +120,7 @@ class _Thread:
 class Clock:
     """The clock of a ``testing.client()``. It stands still until it is moved.
 
-    One that ``flows`` also moves by itself while a call waits for it.
+    A clock that ``flows`` also moves by itself while a call waits for it.
     """
 
     def __init__(self, real_timeout: float = REAL_TIMEOUT_S, *, flows: bool = False) -> None:
@@ -129,20 +129,21 @@ class Clock:
         self._store.wall_us = lambda: 0  # so fences are 1, 2, 3, …
 
     def connect(self, *, faults: Faults | None = None) -> sync.Client:
-        """Another client of the same engine, on the same clock: a rival, as in another process.
+        """Return another client of the same engine, on the same clock: a rival, as in another
+        process.
 
-        With ``faults``, switches of ``testing.faulty`` stand between it and the engine.
+        With ``faults``, the switches of ``testing.faulty`` are applied between it and the engine.
         """
         world, who = ManualThreadsWorld(self._timeline), threading.current_thread
         core = ManualClockCore(world, self._store, sync.Lease, self._timeline, who, faults)
         return sync.Client(core)
 
     def now(self) -> float:
-        """Seconds on this clock."""
+        """Return the time of this clock, in seconds."""
         return self._timeline.now()
 
     def advance(self, by: float) -> None:
-        """Jump ahead, as if the process had been frozen meanwhile: nobody renewed in between.
+        """Jump ahead, as if the process had been frozen meanwhile: no lease was renewed in between.
 
         When it returns, leases that ran out are lost, their ``on_lost`` has been called, and
         waiters whose time has come have the lock or have given up.
@@ -158,11 +159,11 @@ class Clock:
         self._timeline.jump(end)
 
     def settle(self) -> None:
-        """Wait until all that is under way has been done; no time passes."""
+        """Wait until all current work is done; no time passes."""
         self._timeline.settle()
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait, in real time, until something is so: that a thread of yours waits, say.
+        """Wait, in real time, until a condition holds: that a thread of yours waits, say.
 
         No time passes on this clock.
         """

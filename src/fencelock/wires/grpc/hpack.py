@@ -1,8 +1,8 @@
 """Read and write the headers of HTTP/2 (RFC 7541) without a dynamic table.
 
-Each side may keep a table of headers that came before. Our settings forbid the server that, and we
-keep none. So a block of headers means the same wherever it stands: what we send is made once for
-each method, and what the server says over and over is looked up instead of read.
+Each side may refer to earlier headers by a dynamic table. Our settings forbid the server that, and
+we keep none. So a header block means the same wherever it stands: ours are encoded once for each
+method, and those that the server repeats are looked up instead of decoded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import cache, lru_cache
 
 
 class Malformed(Exception):
-    """What came is not HTTP/2, or none that we allow."""
+    """Received bytes are not HTTP/2, or use what our settings forbid."""
 
 
 def write_block(headers: Iterable[tuple[str, str]]) -> bytes:
-    """Encode all headers as plain text, none of them to be remembered."""
+    """Encode all headers as plain literals without indexing."""
     return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
 
 
@@ -40,21 +40,23 @@ def _integer(value: int, bits: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def read_block(block: bytes) -> dict[str, str]:
-    """Decode the headers of a block; of those with one name, the last. Not to be changed."""
+    """Decode a header block; the last header of a name counts. Do not change the result."""
     headers: dict[str, str] = {}
     offset = 0
     try:
         while offset < len(block):
             first = block[offset]
-            if first & 0b1000_0000:  # name and value from the table
+            if first & 0b1000_0000:  # name and value from the static table
                 index, offset = _integer_at(block, offset, 7)
                 name, value = _known(index)
                 headers[name] = value
-            elif first & 0b1110_0000 == 0b0010_0000:  # the size of a table, which must be ours
+            elif (
+                first & 0b1110_0000 == 0b0010_0000
+            ):  # the size of the dynamic table, which must be 0
                 size, offset = _integer_at(block, offset, 5)
                 if size:
                     raise Malformed("the server would remember headers, which it was asked not to")
-            else:  # a value that stands here; whether it may be remembered does not matter
+            else:  # a literal value; whether it may be indexed does not matter
                 index, offset = _integer_at(block, offset, 6 if first & 0b0100_0000 else 4)
                 if index:
                     name = _known(index)[0]
@@ -97,14 +99,14 @@ def _text_at(data: bytes, offset: int) -> tuple[str, int]:
 
 
 def _unpack(data: bytes) -> bytes:
-    """Undo Huffman's code. What is left at the end fills a byte with ones."""
+    """Decode a text in Huffman's code, whose last byte is padded with ones."""
     codes, out, word = _codes(), bytearray(), ""
     for bit in format(int.from_bytes(data, "big"), f"0{8 * len(data)}b") if data else "":
         word += bit
         if (symbol := codes.get(word)) is not None:
             out.append(symbol)
             word = ""
-        elif len(word) == 30:  # the longest word, and this is none
+        elif len(word) == 30:  # no code is longer, and this is none
             break
     if len(word) > 7 or "0" in word:
         raise Malformed("a header's text is cut short")
@@ -113,7 +115,7 @@ def _unpack(data: bytes) -> bytes:
 
 @cache
 def _codes() -> dict[str, int]:
-    """List the code: words counted up through all symbols, the short ones first (Appendix B)."""
+    """Map codes to symbols: codes count up through all symbols, short ones first (Appendix B)."""
     codes: dict[str, int] = {}
     number, before = 0, 0
     for length, symbols in _LENGTHS.items():
@@ -149,7 +151,7 @@ _LENGTHS = {
     30: b"\n\r\x16",
 }
 
-# Appendix A: the headers that have a number of their own.
+# Appendix A: the static table.
 _PAIRS = """
 :authority|:method GET|:method POST|:path /|:path /index.html|:scheme http|:scheme https
 :status 200|:status 204|:status 206|:status 304|:status 400|:status 404|:status 500

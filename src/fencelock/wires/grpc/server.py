@@ -44,7 +44,7 @@ class HeaderBlocks(dict[tuple[str, float | None, Metadata], bytes]):
 
 
 class Server(NamedTuple):
-    """Where to connect to."""
+    """A server to connect to, and the header blocks of requests to it."""
 
     host: str
     port: int

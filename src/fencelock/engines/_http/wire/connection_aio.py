@@ -15,7 +15,7 @@ from .http1 import Http1, Response
 
 
 class AioConnection(Receiver):
-    """One connection of an asyncio program."""
+    """One connection of asyncio."""
 
     def __init__(self, http: Http1, where: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -39,7 +39,7 @@ class AioConnection(Receiver):
             raise silent(self._where, error) from error
         finally:
             timer.cancel()
-            if not answer.done() or answer.cancelled():  # it would be taken for another's
+            if not answer.done() or answer.cancelled():  # its response would be taken for another's
                 self._answer = None
                 self._drop()
 
@@ -66,7 +66,7 @@ class AioConnection(Receiver):
                 answer.set_result(response)
 
     def eof_received(self) -> bool:
-        """Some answers end with the connection."""
+        """Feed the end of the connection to h11: some responses end with it."""
         if self._answer is not None:
             self.data_received(b"")
         return False
@@ -100,7 +100,7 @@ class AioConnection(Receiver):
 async def connect_aio(
     world: World, node: Node, headers: tuple[tuple[str, str], ...]
 ) -> AioConnection:
-    """Connect, within the time for it."""
+    """Connect to a node, within its ``connect_timeout``."""
     loop = asyncio.get_running_loop()
     name = node.host if node.tls is not None else None
     try:

@@ -1,4 +1,4 @@
-"""A few connections to one node, used again, and lent to one caller at a time."""
+"""A pool of connections to one node, each lent to one caller at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDLE_S = 50.0  # a node closes a connection that is idle for longer than a minut
 
 
 class _Member:
-    """A connection, and when it was last used."""
+    """A connection, and when it was last used; None if it is new."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -23,7 +23,7 @@ class _Member:
 
 
 class Pool:
-    """At most so many connections; who comes when all are lent waits."""
+    """At most ``size`` connections; a caller waits while all are lent."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Pool:
         self._closed = False
 
     async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
-        """Make a call on any connection. Nothing is sent twice."""
+        """Send a request over any connection, and return its response. Nothing is sent twice."""
         member = await self._lend(timeout)
-        if self._closed:  # perhaps before it was in the pool
+        if self._closed:  # perhaps before this connection was in the pool
             member.connection.close()
         try:
             return await member.connection.call(method, target, body, timeout)
@@ -84,12 +84,12 @@ class Pool:
         self._members.forget(member)
 
     def renew(self) -> None:
-        """Let go of the connections that nobody uses: the next call makes a new one."""
+        """Close the idle connections: the next call makes a new one."""
         for member in self._members.drain():
             member.connection.close()
 
     def close(self) -> None:
-        """Close all connections: whoever waits for an answer gets none."""
+        """Close all connections: calls in progress end without a response."""
         self._closed = True
         for member in self._members.living():
             member.connection.close()

@@ -1,4 +1,4 @@
-"""The two clients of DynamoDB: botocore for threads, aiobotocore for asyncio."""
+"""The two SDK clients of DynamoDB: botocore for threads, aiobotocore for asyncio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTALL = 'pip install "fencelock[dynamodb-asyncio]"'
 
 
 class Wire(Protocol):
-    """Make each request once: return its answer, or raise an error of ours, or Refused."""
+    """Sends each request once: returns its reply, or raises an error of ours, or Refused."""
 
     async def call(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]: ...
 
@@ -44,7 +44,7 @@ def new_client(settings: Settings, package: str, kind: str = "") -> Any:
         connect_timeout=settings.connect_timeout,
         read_timeout=settings.request_timeout,
         max_pool_connections=settings.pool,
-        # A write that is repeated behind our back is refused by its own success.
+        # A write that the SDK repeats would be refused because of its own success.
         retries={"total_max_attempts": 1},
         parameter_validation=False,
     )
@@ -62,5 +62,5 @@ def new_client(settings: Settings, package: str, kind: str = "") -> Any:
 
 @cache
 def _loader() -> Any:
-    """Read the description of the service once in a process: it is most of the work."""
+    """Return a loader that reads the service's description once in a process: most of the work."""
     return import_module("botocore.loaders").create_loader()

@@ -1,1 +1,1 @@
-"""The bytes of etcd: protobuf, the requests that a lock needs, and what the server replies."""
+"""The messages of etcd: protobuf, the requests that a lock needs, and the replies to them."""

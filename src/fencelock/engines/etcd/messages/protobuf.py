@@ -1,7 +1,7 @@
 """Encode and decode protobuf messages: numbered fields, integers in groups of seven bits.
 
-Nothing here knows etcd. Unknown fields are skipped by whoever reads, as protobuf wants it, so newer
-servers are understood.
+Nothing here is specific to etcd. Readers skip unknown fields, as protobuf requires, so replies of
+newer servers are understood.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EMPTY = b""
 
 
 class Malformed(Exception):
-    """What came is no answer of etcd's."""
+    """The bytes are no reply of etcd."""
 
 
 def varint(value: int) -> bytes:
@@ -44,7 +44,7 @@ def integer(number: int, value: int) -> bytes:
 
 
 def text(number: int, value: bytes) -> bytes:
-    """Encode a field with bytes, which may be a message; the default, none, is not sent."""
+    """Encode a field with bytes, which may be a message; the default, no bytes, is not sent."""
     return message(number, value) if value else b""
 
 
@@ -54,12 +54,12 @@ def message(number: int, value: bytes) -> bytes:
 
 
 def opening(number: int, size: int) -> bytes:
-    """Encode the tag and the size that stand before the bytes of a field."""
+    """Encode the tag and the size that precede the bytes of a field."""
     return varint(number << 3 | _BYTES) + varint(size)
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Decode the fields of a message in the order they stand."""
+    """Decode the fields of a message in their order."""
     offset, end = 0, len(data)
     try:
         while offset < end:
@@ -101,5 +101,5 @@ def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """Read a varint as an int64: protobuf sends negative ones as large."""
+    """Convert a varint to an int64: protobuf sends a negative integer as a large one."""
     return value - _WRAP if value >= _SIGN else value

@@ -1,4 +1,4 @@
-"""Encode the requests that a lock sends to etcd, each by a function.
+"""Encode the requests that a lock sends to etcd, with a function for each.
 
 Field numbers are those of etcd's ``rpc.proto`` and ``kv.proto``, which
 are frozen. Nothing here does I/O.
@@ -15,15 +15,15 @@ TXN = "/etcdserverpb.KV/Txn"
 LEASE_GRANT = "/etcdserverpb.Lease/LeaseGrant"
 LEASE_REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
 LEASE_LOOK = "/etcdserverpb.Lease/LeaseTimeToLive"
-# A stream in etcd's API. One request and the end of the requests is one answer and the end of the
-# answers, which is what an ordinary call looks like.
+# A stream in etcd's API. One request and the end of the requests bring one reply and the end of the
+# replies, which is what a unary call looks like.
 LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 WATCH = "/etcdserverpb.Watch/Watch"
 AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 STATUS = "/etcdserverpb.Maintenance/Status"
 MEMBERS = "/etcdserverpb.Cluster/MemberList"
 
-# What a comparison is about: create revision, revision of the last change, value, lease.
+# The targets of a comparison: create revision, mod revision, value, lease.
 CREATED, MODIFIED, VALUED, LEASED = 1, 2, 3, 4
 _COMPARED_FIELD = {CREATED: 5, MODIFIED: 6, LEASED: 8}
 _GREATER = integer(1, 1)
@@ -31,20 +31,21 @@ _RANGE_END_OF_COMPARE = 64
 
 
 def equal(target: int, key: bytes, value: int, end: bytes = b"") -> bytes:
-    """Encode a comparison. Over a range it must hold for every key, so it holds for none too."""
-    # The value stands even when it is 0: it is one of several, and says which.
+    """Encode a comparison for equality. Over a range it must hold for every key, so it holds for
+    none too."""
+    # The value is sent even if it is 0: it is a oneof, and its field says which.
     body = integer(2, target) + text(3, key)
     body += varint(_COMPARED_FIELD[target] << 3 | INT) + varint(value)
     return body + text(_RANGE_END_OF_COMPARE, end)
 
 
 def exists(key: bytes, end: bytes) -> bytes:
-    """Encode a comparison that holds when there is a key in a range."""
+    """Encode a comparison that holds if there is a key in a range."""
     return _GREATER + equal(CREATED, key, 0, end)
 
 
 def same_value(key: bytes, value: bytes) -> bytes:
-    """Encode a comparison of the whole value; it does not hold for a key that is not there."""
+    """Encode a comparison of the whole value; it does not hold for a key that does not exist."""
     return integer(2, VALUED) + text(3, key) + message(7, value)
 
 
@@ -53,12 +54,12 @@ def put(key: bytes, value: bytes, lease: int) -> bytes:
 
 
 def attach(key: bytes, lease: int) -> bytes:
-    """Encode a put that changes the lease of a key and nothing else."""
+    """Encode a put that changes the lease of a key and nothing else (``ignore_value``)."""
     return text(1, key) + integer(3, lease) + integer(5, 1)
 
 
 def rewrite(key: bytes, value: bytes) -> bytes:
-    """Encode a put that changes the value of a key and leaves it on its lease."""
+    """Encode a put that changes the value of a key and keeps its lease (``ignore_lease``)."""
     return text(1, key) + text(2, value) + integer(6, 1)
 
 
@@ -110,7 +111,7 @@ def do_txn(request: bytes) -> bytes:
 
 
 def txn(compare: Sequence[bytes], success: Sequence[bytes], failure: Sequence[bytes] = ()) -> bytes:
-    """Encode a transaction of comparisons and of operations made by ``do_…``."""
+    """Encode a transaction of comparisons and of operations encoded by ``do_…``."""
     body = b"".join([message(1, one) for one in compare])
     body += b"".join([message(2, one) for one in success])
     return body + b"".join([message(3, one) for one in failure])
@@ -130,12 +131,13 @@ def authenticate(user: str, password: str) -> bytes:
 
 
 def watch_deletion(watch: int, key: bytes, since: int = 0) -> bytes:
-    """Watch one key for its deletion, from now or a revision on, under a number of our own."""
+    """Encode the creation of a watch for one key's deletion, from now or from a revision on;
+    ``watch`` is its id, which the client chooses."""
     return message(1, text(1, key) + integer(3, since) + _WITHOUT_PUTS + integer(7, watch))
 
 
 def watch_range(watch: int, key: bytes, end: bytes, since: int, puts: bool) -> bytes:
-    """Watch a range, or one key, for deletions and, where wanted, for puts."""
+    """Encode the creation of a watch of a range or one key, for deletions and, if wanted, puts."""
     body = text(1, key) + text(2, end) + integer(3, since)
     return message(1, body + (b"" if puts else _WITHOUT_PUTS) + integer(7, watch))
 

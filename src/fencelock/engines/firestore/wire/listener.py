@@ -1,9 +1,9 @@
-"""Have those who wait look again: one Listen stream for all of a client, a target for each lock.
+"""Wake the waiters of a client: one Listen stream for all of them, a target for each lock.
 
-Firestore tells of a document as it is when its target is added, and then of each change, so that
+Firestore sends the state of a document when its target is added, and then each change, so that
 nothing is missed in between. When a lock's document is gone the first waiter of this client is
-woken, and the next when that one leaves without having taken it. Waiters look by themselves, too,
-and more often while no stream tells them anything.
+woken, and the next when that one leaves without having taken it. Waiters also poll, and more often
+while no stream sends them anything.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ RETRY_S = 1.0  # after a stream that has ended
 
 
 class _Target:
-    """The waiters for one document, by owner, first come first."""
+    """The waiters for one document, by owner, in order of arrival."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.signals: dict[str, Signal] = {}
-        self.is_gone: bool | None = None  # as the stream said last; None while it has said nothing
+        self.is_gone: bool | None = None  # by the stream's last message; None while there is none
 
     def wake(self) -> None:
         for signal in list(self.signals.values())[:1]:
@@ -36,7 +36,7 @@ class _Target:
 
 
 class Listener:
-    """The waiters of one client."""
+    """The stream of one client, and its waiters."""
 
     def __init__(
         self, world: World, settings: Settings, listen: Callable[[Iterator[Message]], Any]
@@ -51,7 +51,7 @@ class Listener:
         self._closed = ThreadFlag()
 
     def watch(self, id: str, owner: str, signal: Signal) -> None:
-        """Set the signal whenever this owner should look again."""
+        """Set the signal whenever this owner should retry."""
         with self._mutex:
             target = self._targets.get(id)
             if target is None:
@@ -63,11 +63,11 @@ class Listener:
         if begin:
             try:
                 start_daemon(self._run, "fencelock-firestore-listener")
-            except RuntimeError:  # no thread left: its waiters look often
+            except RuntimeError:  # no thread left: its waiters poll often
                 self._running = False
 
     def unwatch(self, id: str, owner: str) -> None:
-        """Forget an owner that waits no more; the next one looks, if the lock may be free."""
+        """End what ``watch`` began; wake the next waiter, if the lock may be free."""
         with self._mutex:
             target = self._targets.get(id)
             if target is None or target.signals.pop(owner, None) is None:
@@ -80,7 +80,7 @@ class Listener:
                 target.wake()
 
     def tells(self, id: str) -> bool:
-        """Whether the stream has told how a document is, and so will tell when it changes."""
+        """Return whether the stream has sent a document's state, and so will send its changes."""
         target = self._targets.get(id)
         return target is not None and target.is_gone is not None
 
@@ -90,18 +90,21 @@ class Listener:
                 for answer in self._listen(iter(self._requests.get, None)):
                     self._tell(answer)
             except Exception:
-                pass  # whatever ended it, those who wait meet it themselves
+                pass  # whatever ended it, the waiters meet the same error in their own calls
             self._requests.put(None)
             self._closed.wait(RETRY_S)
 
     def _begin(self) -> bool:
-        """Ask a new stream for all targets, and let all look; False when nobody waits any more."""
+        """Queue all targets for a new stream; return False when there are no waiters.
+
+        Wake the waiters whose target the last stream had sent a state of: they rarely poll.
+        """
         with self._mutex:
             self._running = bool(self._targets) and not self._closed.is_set()
             self._requests = SimpleQueue[Message | None]()
             for id, target in self._targets.items():
                 self._requests.put(messages.target(self._settings, id, target.number))
-                if target.is_gone is not None:  # nobody has told them of a change since
+                if target.is_gone is not None:  # its changes since then were not received
                     target.is_gone = None
                     for signal in list(target.signals.values()):
                         signal.set()
@@ -120,5 +123,5 @@ class Listener:
                             target.wake()
 
     def close(self) -> None:
-        """Open no stream any more. The one that is open ends with its connection."""
+        """Open no new stream. The open one ends with its connection."""
         self._closed.set()

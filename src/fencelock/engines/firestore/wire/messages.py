@@ -1,6 +1,6 @@
-"""Firestore's messages: what is asked for as the dictionaries that its client takes, and answers.
+"""Firestore's messages: requests as the dictionaries that its client takes, and decoded replies.
 
-Times are microseconds here, and Firestore's are as exact.
+Times are microseconds here, the resolution of Firestore's own.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Message: TypeAlias = dict[str, Any]
 
 
 def commit(settings: Settings, writes: Sequence[Write]) -> Message:
-    """For Commit, which does all of them or none, and BatchWrite, which does each by itself."""
+    """Return the request of Commit (all writes or none) or BatchWrite (each write by itself)."""
     return {"database": settings.parent, "writes": [_write(settings, one) for one in writes]}
 
 
 def get(settings: Settings, ids: Sequence[str]) -> Message:
-    """For BatchGetDocuments: read these as the last write has left them."""
+    """Return the request of BatchGetDocuments, a strongly consistent read."""
     return {"database": settings.parent, "documents": [settings.documents + id for id in ids]}
 
 
 def query(settings: Settings, order: str, most: int, end: Message, start: Message) -> Message:
-    """For RunQuery: read documents in the order of a field, up to a value of it, and from one."""
+    """Return the request of RunQuery: documents by a field, from ``start`` to before ``end``."""
     parent, _, collection = settings.documents.removesuffix("/").rpartition("/")
     query = {
         "from_": [{"collection_id": collection}],
@@ -43,7 +43,7 @@ def query(settings: Settings, order: str, most: int, end: Message, start: Messag
 
 
 def target(settings: Settings, id: str, number: int) -> Message:
-    """For Listen: tell of each change of a document."""
+    """Return the request of Listen that adds a document as a target."""
     added = {"documents": {"documents": [settings.documents + id]}, "target_id": number}
     return {"database": settings.parent, "add_target": added}
 
@@ -73,7 +73,7 @@ def _value(value: str | int | float) -> Message:
 
 
 def _quoted(field: str) -> str:
-    """A field's name in a path, where only simple ones can stand as they are."""
+    """Quote a field's name for a field path, where only simple names can be unquoted."""
     return "`" + field.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
@@ -82,13 +82,13 @@ def microseconds(time: datetime | None) -> int:
 
 
 def documents(settings: Settings, answers: Sequence[Any], part: str) -> list[Document]:
-    """Read the documents of a stream's answers, each with the time at which it was read."""
+    """Decode the documents of a stream's replies, each with the time at which it was read."""
     found = [(getattr(one, part), one.read_time) for one in answers if part in one]
     return [_document(settings, one, microseconds(read_at)) for one, read_at in found]
 
 
 def _document(settings: Settings, found: Any, read_us: int) -> Document:
-    """Read a document, which may be another program's: of its fields those we could have made."""
+    """Decode a document, which may be another program's: only fields of types that we write."""
     pb: Any = cast("Any", type(found)).pb(found)
     kinds = {field: value.WhichOneof("value_type") for field, value in pb.fields.items()}
     fields = {f: getattr(pb.fields[f], one) for f, one in kinds.items() if one in KINDS.values()}

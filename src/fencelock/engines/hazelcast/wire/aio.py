@@ -14,7 +14,7 @@ from .errors import no_answer, not_connected
 
 
 class AioWire(ClientWire):
-    """A client, made by the first request, and anew when it has given up on the cluster."""
+    """A client, created by the first request, and again when it has given up on the cluster."""
 
     package, invocations = "hazelcast.asyncio", "hazelcast.internal.asyncio_invocation"
 
@@ -58,7 +58,7 @@ class AioWire(ClientWire):
 
     async def _shut_down(self, client: Any) -> None:
         await client.shutdown()
-        for connection in list(client.unanswered):  # which it does not know yet
+        for connection in list(client.unanswered):  # which shutdown() does not know yet
             await connection.close_connection(UNANSWERED, None)
 
     async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
@@ -98,6 +98,6 @@ class AioWire(ClientWire):
             self._loop.call_soon_threadsafe(self._close_later)
 
     def _close_later(self, ended: asyncio.Task[None] | None = None) -> None:
-        if ended is None or ended.cancelled():  # a loop that ends cancels it before it has begun
+        if ended is None or ended.cancelled():  # a loop that ends may cancel it before it starts
             self._closing = self._loop.create_task(self.close())
             self._closing.add_done_callback(self._close_later)

@@ -1,7 +1,8 @@
-"""The wire for threads: Hazelcast's client, whose own threads read and reconnect.
+"""The wire for threads: Hazelcast's own client, whose threads read and reconnect.
 
-Making a client blocks, and ends by no deadline of ours: a thread does it for all who wait. Another
-one sends all requests, so that no exception of a signal handler reaches into the client.
+Creating a client blocks, without regard to a caller's deadline: a separate thread does it for all
+callers. Another thread sends all requests, so that no exception of a signal handler is raised
+inside the client.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .errors import no_answer, not_connected
 
 
 class _Connecting:
-    """A client that is being made, for all who need it."""
+    """A client that is being created, on behalf of all callers."""
 
     def __init__(self) -> None:
         self.ended = ThreadFlag()
@@ -29,7 +30,7 @@ class _Connecting:
 
 
 class ThreadsWire(ClientWire):
-    """A client, made by the first request, and anew when it has given up on the cluster."""
+    """A client, created by the first request, and again when it has given up on the cluster."""
 
     package, invocations = "hazelcast.client", "hazelcast.invocation"
 
@@ -133,4 +134,4 @@ class ThreadsWire(ClientWire):
             try:
                 start_daemon(self._client.shutdown, "fencelock-hazelcast")
             except RuntimeError:
-                pass  # the process ends: no thread is started any more
+                pass  # the process is ending: no thread can be started

@@ -1,5 +1,5 @@
--- The packets of mode=lease. {t} is what the names of the tables begin with, {now} the server's
--- clock; lease_sql.py has the other numbers, the order of the steps, and why it is safe.
+-- The packets of mode=lease. {t} is the prefix of the names of the tables, {now} the server's
+-- clock; lease_sql.py has the other values, the order of the steps, and why it is safe.
 -- %(n)s and %(o)s stand for the literals of a name and an owner.
 
 -- part: end
@@ -9,7 +9,7 @@ GREATEST(l.expires_at,COALESCE(r.expires_at,0))
 {t}_locks l LEFT JOIN {t}_renewals r ON r.owner=l.owner
 
 -- part: stirs
--- What a waiter has to look at.
+-- Whether a waiter has to retry.
 l.name IS NULL OR l.owner='' OR (l.owner=w.owner AND l.claimed=0) OR {end}<={now}
 
 -- part: columns
@@ -29,7 +29,7 @@ owner='' AND queued=0
 owner=VALUES(owner) AND expires_at>VALUES(since)
 
 -- packet: take
--- Assignments are made from left to right and see each other: the owner comes last.
+-- Assignments are evaluated from left to right and see the earlier ones: the owner comes last.
 INSERT INTO {t}_locks {columns}
   VALUES(%(n)s,%(o)s,LAST_INSERT_ID({new_fence}),%(ttl)s,{now},{now}+%(ttl)s,1,0,%(meta)s)
   ON DUPLICATE KEY UPDATE
@@ -52,13 +52,13 @@ UPDATE {t}_locks SET owner='',expires_at={now}
   WHERE name=%(n)s AND owner=%(o)s AND queued=0 AND claimed=1 AND expires_at>{now}
 
 -- part: row
--- The row is there, and locked.
+-- Lock the row of the name; insert it if there is none.
 INSERT INTO {t}_locks {columns} VALUES(%(n)s,'',{new_fence},0,0,{now},1,0,'')
   ON DUPLICATE KEY UPDATE name=VALUES(name)
 
 -- part: settle
--- What is over is taken away. A hand-over that nobody claimed tells that its client does not
--- listen: all its waiters are passed over at once, and those whose client has no session.
+-- Free a lock whose lease has ended. A hand-over that was not claimed shows that its client does
+-- not listen: all its waiters are passed over at once, and those whose client has no session.
 UPDATE {t}_locks l JOIN {t}_waiters w ON w.name=l.name
   LEFT JOIN {t}_waiters h ON h.owner=l.owner SET w.lapsed=1
   WHERE l.name=%(n)s AND l.claimed=0 AND l.expires_at<={now}
@@ -83,7 +83,7 @@ SELECT w.inbox,w.owner INTO @inbox,@owner FROM {t}_locks l JOIN {t}_waiters w ON
   WHERE l.name=%(n)s AND l.claimed=0
 
 -- part: wake
--- Whoever has the lock of an inbox is its listener. An error when nobody has it.
+-- The session that has the lock of an inbox is its listener. An error if no session has it.
 KILL QUERY IS_USED_LOCK(CONCAT('{wakeup_lock}',@inbox))
 
 -- part: end_of_turn
@@ -128,7 +128,7 @@ COMMIT
 name=%(n)s AND owner<>'' AND owner<>%(o)s AND expires_at>{now}
 
 -- part: join
--- Its place is kept if it joins again, through another client perhaps.
+-- The owner keeps its position if it joins again, perhaps through another client.
 INSERT INTO {place} WHERE {held_by_another} AND queued>0
   ON DUPLICATE KEY UPDATE seen_at=VALUES(seen_at),lapsed=0,inbox=VALUES(inbox),
   place=LAST_INSERT_ID(place)
@@ -149,7 +149,7 @@ COMMIT;
 {ahead}
 
 -- part: hand_to_next
--- Always a row for a name that is there: what is older is not taken for it.
+-- This selects a row for every name that exists, so no older value stays in the variables.
 START TRANSACTION;
 SELECT w.owner,w.inbox,w.ttl,w.meta INTO @owner,@inbox,@ttl,@meta
   FROM {t}_locks l LEFT JOIN {t}_waiters w ON w.lapsed=0 AND w.owner=(
@@ -200,7 +200,7 @@ COMMIT;
 {wake}
 
 -- packet: lower_flag
--- The row comes first and then the queue.
+-- The row is locked first, and the queue is read after that.
 START TRANSACTION;
 SELECT 1 FROM {t}_locks WHERE name=%(n)s FOR UPDATE;
 {hand_on};
@@ -215,7 +215,7 @@ SET SESSION group_concat_max_len=1000000;
 DO GET_LOCK('{wakeup_lock}%(inbox)s',0)
 
 -- packet: listen
--- Looking and sleeping are one statement: a wake-up that comes after we have looked ends it.
+-- Reading and sleeping are one statement: a wake-up that comes after the read ends the sleep.
 SELECT c.calls,IF(c.calls IS NULL,
     SLEEP(LEAST(%(nap)s,GREATEST(0.002,COALESCE((c.soonest-{now})/1000000,%(nap)s)))),0)
   FROM (SELECT GROUP_CONCAT(n.owner) AS calls,MIN(n.soonest) AS soonest FROM (
@@ -239,7 +239,7 @@ UPDATE {t}_waiters SET seen_at={now},lapsed=0 WHERE inbox=%(inbox)s
 UPDATE {t}_waiters SET seen_at={now},lapsed=0 WHERE owner=%(o)s
 
 -- part: renewed
--- The names by themselves, so that the index serves.
+-- The names are compared by themselves, too, so that the index is used.
 FROM {held} WHERE l.name IN (%(names)s) AND (l.name,l.owner) IN (%(pairs)s) AND {end}>{now}
 
 -- packet: renew
@@ -271,7 +271,7 @@ COMMIT;
 {wake}
 
 -- packet: verification
--- Its parameters are the driver's.
+-- Its parameters are filled in by the driver.
 SELECT l.fence FROM {t}_locks l WHERE l.name=%s AND l.owner=%s AND l.claimed=1
   AND (l.expires_at>{now} OR EXISTS (
     SELECT 1 FROM {t}_renewals r WHERE r.owner=%s AND r.expires_at>{now}

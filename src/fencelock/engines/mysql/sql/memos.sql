@@ -1,10 +1,10 @@
--- The packets of what is remembered for a name, and of who is told when it changes.
+-- The packets of memos, and of the announcements that a name has changed.
 
 -- part: until
 SELECT MAX(until) AS until FROM {t}_memos WHERE name=%(n)s
 
 -- packet: remember
--- What has ended goes first, unless another has just begun it anew.
+-- Memos that have ended are deleted first, unless another client has just stored them again.
 START TRANSACTION;
 DELETE m FROM ({until}) e JOIN {t}_memos m ON m.name=%(n)s AND e.until<={now} AND m.until<={now};
 INSERT INTO {t}_memos (name,item,number,until) VALUES(%(n)s,%(item)s,%(number)s,{now}+%(keep)s)

@@ -1,7 +1,7 @@
--- The tables of this engine; {t} is what their names begin with.
+-- The tables of this engine; {t} is the prefix of their names.
 
 -- table: locks
--- Who holds what. A free name keeps its row for a minute (owner ''), then it is removed.
+-- The holder of each name. A free name keeps its row for a minute (owner ''), then it is removed.
 CREATE TABLE IF NOT EXISTS {t}_locks (
   name VARBINARY(512) NOT NULL PRIMARY KEY,
   owner VARBINARY(64) NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS {t}_locks (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: renewals
--- Until when a hold was extended. Apart from the hold, whose row a transaction of yours may lock.
+-- Until when a hold was extended. Apart from the hold, whose row a transaction of a user may lock.
 CREATE TABLE IF NOT EXISTS {t}_renewals (
   owner VARBINARY(64) NOT NULL PRIMARY KEY,
   ttl BIGINT NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS {t}_renewals (
 ) ENGINE=InnoDB;
 
 -- table: waiters
--- Who waits, in the order of their places.
+-- The queue: the waiters of each name, in the order of place.
 CREATE TABLE IF NOT EXISTS {t}_waiters (
   owner VARBINARY(64) NOT NULL PRIMARY KEY,
   name VARBINARY(512) NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {t}_waiters (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: revoked
--- Why a lock was taken from its holder, until the holder has heard of it.
+-- Why a lock was revoked, for its holder to read. Kept until well after the lease would have ended.
 CREATE TABLE IF NOT EXISTS {t}_revoked (
   owner VARBINARY(64) NOT NULL PRIMARY KEY,
   reason VARBINARY(2048) NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS {t}_revoked (
 ) ENGINE=InnoDB;
 
 -- table: fence
--- The highest fence of rows that were removed; of mode=advisory, when a session began.
+-- The highest fence of rows that were removed; in mode=advisory, when a session began.
 CREATE TABLE IF NOT EXISTS {t}_fence (
   id TINYINT NOT NULL PRIMARY KEY,
   fence BIGINT NOT NULL
@@ -57,10 +57,10 @@ INSERT IGNORE INTO {t}_fence VALUES (1, 0);
 
 -- table: share_names
 -- Semaphores and read/write locks: a row for each name in use, and for a while after. Here and in
--- the two tables below a name begins with s for a semaphore, with r for a read/write lock. It has
--- capacity units, of which free are; slots has a 1 for each slot that is held, up to the highest
--- that was, and given is the one that was given last. queued says that somebody waits. No share of
--- it ends before ends_at.
+-- the two tables below a name begins with s for a semaphore, with r for a read/write lock. capacity
+-- is the number of its units, and free how many are free; slots has a 1 for each slot that is held,
+-- up to the highest that was, and given is the one that was given last. queued says that somebody
+-- waits. No share of the name ends before ends_at.
 CREATE TABLE IF NOT EXISTS {t}_share_names (
   name VARBINARY(513) NOT NULL PRIMARY KEY,
   capacity INT NOT NULL,
@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS {t}_share_names (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: shares
--- Who holds how many units of such a name. What was handed over and is not claimed has no fence yet.
+-- The holders of such a name, and their units. A share that is not claimed yet has no fence.
 CREATE TABLE IF NOT EXISTS {t}_shares (
   name VARBINARY(513) NOT NULL,
   owner VARBINARY(64) NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS {t}_shares (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: share_queue
--- Who waits for units of such a name, in the order of their places.
+-- The queue for units of such a name, in the order of place.
 CREATE TABLE IF NOT EXISTS {t}_share_queue (
   owner VARBINARY(64) NOT NULL,
   name VARBINARY(513) NOT NULL,
@@ -110,7 +110,7 @@ CREATE TABLE IF NOT EXISTS {t}_share_queue (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: memos
--- What is remembered for a name: all its items, until the latest of their ends.
+-- The memos of a name: all its items are kept until the latest of their ends.
 CREATE TABLE IF NOT EXISTS {t}_memos (
   name VARBINARY(512) NOT NULL,
   item VARBINARY(512) NOT NULL,
@@ -120,14 +120,14 @@ CREATE TABLE IF NOT EXISTS {t}_memos (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: changes
--- When a name was last announced, for those who observe it.
+-- When a name was last announced, for its observers.
 CREATE TABLE IF NOT EXISTS {t}_changes (
   name VARBINARY(512) NOT NULL PRIMARY KEY,
   number BIGINT NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 
 -- table: holders
--- mode=advisory: what a session holds by GET_LOCK, for whoever asks.
+-- mode=advisory: what a session holds by GET_LOCK, for clients that inspect it.
 CREATE TABLE IF NOT EXISTS {t}_holders (
   name VARBINARY(512) NOT NULL PRIMARY KEY,
   owner VARBINARY(64) NOT NULL,
@@ -145,7 +145,7 @@ CREATE TABLE IF NOT EXISTS {t}_holders (
 
 -- table: fences
 -- mode=advisory on MySQL, which has no sequences: a counter in memory, so that GET_LOCK need not
--- wait for a disk. When the server restarts it begins anew, above {t}_fence and above the clock.
+-- wait for a disk. After a restart of the server it starts again, above {t}_fence and the clock.
 CREATE TABLE IF NOT EXISTS {t}_fences (
   id TINYINT NOT NULL PRIMARY KEY,
   fence BIGINT NOT NULL

@@ -1,5 +1,5 @@
--- The packets of semaphores and read/write locks, in mode=lease. {t} is what the names of the tables
--- begin with, {now} the server's clock; share_sql.py has the other numbers, and why it is safe.
+-- The packets of semaphores and read/write locks, in mode=lease. {t} is the prefix of the names of
+-- the tables, {now} the server's clock; share_sql.py has the other values, and why it is safe.
 -- %(n)s and %(o)s stand for the literals of a name, with the letter of its kind, and of an owner.
 
 -- part: end
@@ -19,9 +19,9 @@ LOCATE('0',CONCAT(n.slots,'0'))-1
 LAST_INSERT_ID((SELECT given FROM {t}_share_names WHERE name=%(n)s)+1)-1
 
 -- packet: take
--- Assignments are made from left to right and see each other. The insert ids are the fence, and the
--- slot + 1. The table refuses a row without an owner, and a second one of the same owner: then
--- nothing was taken.
+-- Assignments are evaluated from left to right and see the earlier ones. The insert ids are the
+-- fence, and the slot + 1. The table refuses a row without an owner, and a second one of the same
+-- owner: then nothing was taken.
 START TRANSACTION;
 UPDATE {t}_share_names n SET n.fence=LAST_INSERT_ID(GREATEST(n.fence+1,{now})),n.given=%(slot)s,
   n.slots=IF(n.given<LENGTH(n.slots),INSERT(n.slots,n.given+1,1,'1'),
@@ -35,8 +35,8 @@ INSERT INTO {t}_shares (owner,fence,slot,name,units,ttl,since,expires_at,claimed
 COMMIT
 
 -- packet: give_back
--- The one packet that locks the row of the share first, and that of the name only if it had it. If
--- somebody waits, the units stay taken until the name is settled.
+-- The only packet that locks the row of the share first, and that of the name only if the share was
+-- held. If somebody waits, the units stay taken until the name is settled.
 START TRANSACTION;
 DELETE FROM {t}_shares WHERE name=%(n)s AND owner=%(o)s AND claimed=1 AND expires_at>{now}
   AND units=%(units)s AND slot<=>%(slot)s;
@@ -46,17 +46,17 @@ UPDATE {t}_share_names SET free=free+%(units)s,used_at={now},
 COMMIT
 
 -- part: deaf
--- The client of a waiter has no session that could be woken, and had time to make one.
+-- Whether the client of a waiter has no session to wake, although it had time to open one.
 IS_USED_LOCK(CONCAT('{wakeup_lock}',e.inbox)) IS NULL AND e.seen_at<{now}-{deaf_us}
 
 -- part: gone
--- The owners in @gone, one by one.
+-- The owners in @gone, as rows.
 (SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(@gone,',',i.i),',',-1) AS owner FROM ({numbers}) i)
 
 -- part: expire
--- What is over is taken away, unless a transaction protects it. Whoever renews locks the row of the
--- share: once we have locked it, what is read of renewals is what counts. A hand-over that nobody
--- claimed tells that its client does not listen: all its waiters are passed over at once.
+-- Remove the shares that have ended, unless a transaction protects them. A renewal locks the row of
+-- the share: once we have locked it, what we read of renewals is what counts. A hand-over that was
+-- not claimed shows that its client does not listen: all its waiters are passed over at once.
 SELECT GROUP_CONCAT(s.owner) INTO @gone FROM {t}_share_names n
   STRAIGHT_JOIN {t}_shares s ON s.name=n.name
   WHERE n.name=%(n)s AND n.ends_at<={now} AND s.expires_at<={now} AND NOT EXISTS (
@@ -68,14 +68,14 @@ DELETE s FROM {gone} g STRAIGHT_JOIN {t}_shares s ON s.name=%(n)s AND s.owner=g.
   LEFT JOIN {t}_renewals r ON r.owner=s.owner WHERE {end}<={now}
 
 -- part: slots
--- Written anew from who holds them: as many zeros before each as there are free slots.
+-- Computed from the slots that are held: as many zeros before each as there are free slots.
 COALESCE((SELECT GROUP_CONCAT(REPEAT('0',x.gap),'1' ORDER BY x.slot SEPARATOR '') FROM (
   SELECT s.slot,s.slot-COALESCE(LAG(s.slot) OVER (ORDER BY s.slot),-1)-1 AS gap FROM {t}_shares s
   WHERE s.name=%(n)s AND s.slot IS NOT NULL) x),'')
 
 -- part: hand_on
--- What is free goes to those who come first, as long as it suffices for all up to them. The slot
--- and the fence are drawn when it is claimed.
+-- Free units go to the first waiters, as long as they suffice for a waiter and all before it. The
+-- slot and the fence are drawn when the share is claimed.
 DELETE FROM {t}_share_queue WHERE name=%(n)s AND seen_at<{now}-{forget};
 UPDATE {t}_share_queue e SET e.lapsed=1 WHERE e.name=%(n)s AND e.lapsed=0 AND {deaf};
 INSERT INTO {t}_shares {columns}
@@ -89,8 +89,8 @@ INSERT INTO {t}_shares {columns}
   ) f ON w.up_to<=f.free
 
 -- part: settle
--- What is over and protected is looked at again in a moment, and not later because others come
--- meanwhile; what is left over, at once.
+-- A share that has ended and is protected is checked again in a moment, and requests that come
+-- meanwhile do not put that off; ended shares that this packet has left over are checked at once.
 UPDATE {t}_share_names n SET
   n.free=n.capacity-(SELECT COALESCE(SUM(s.units),0) FROM {t}_shares s WHERE s.name=n.name),
   n.ends_at=GREATEST(IF(LENGTH(@gone)>={full},0,
@@ -108,7 +108,7 @@ SELECT MIN(q.inbox) INTO @inbox {handed};
 SELECT q.owner,q.inbox {handed}
 
 -- packet: wake
--- Whoever has the lock of an inbox is its listener. An error when nobody has it.
+-- The session that has the lock of an inbox is its listener. An error if no session has it.
 KILL QUERY IS_USED_LOCK(CONCAT('{wakeup_lock}',%(inbox)s))
 
 -- part: wake_first
@@ -164,7 +164,7 @@ COMMIT;
 {wake_first}
 
 -- packet: leave
--- With %(most)s=0 it leaves what it has claimed as it is.
+-- With %(most)s=0 a share that was claimed stays as it is.
 {room};
 START TRANSACTION;
 {row};
@@ -190,8 +190,8 @@ DELETE FROM {t}_shares WHERE name=%(n)s AND claimed=1;
 {end_of_turn}
 
 -- packet: listen
--- Looking and sleeping are one statement: a wake-up that comes after we have looked ends it. Of
--- each name those are called who were handed something, and the first, if anything stirs there.
+-- Reading and sleeping are one statement: a wake-up that comes after the read ends the sleep. Of
+-- each name this returns the waiters that were handed units, and the first one if it has to retry.
 SELECT c.calls,IF(c.calls IS NULL,
     SLEEP(LEAST(%(nap)s,GREATEST(0.002,COALESCE((c.soonest-{now})/1000000,%(nap)s)))),0)
   FROM (SELECT GROUP_CONCAT(IF(w.handed OR (w.turn=1 AND w.stirs),w.owner,NULL)) AS calls,
@@ -213,7 +213,7 @@ SELECT c.calls,IF(c.calls IS NULL,
 UPDATE {t}_share_queue w SET w.seen_at={now},w.lapsed=0 WHERE %(whose)s
 
 -- part: renewed
--- The names by themselves, so that the index serves.
+-- The names are compared by themselves, too, so that the index is used.
 FROM {held} WHERE s.name IN (%(names)s) AND (s.name,s.owner) IN (%(pairs)s) AND {end}>{now}
 
 -- packet: renew
@@ -231,7 +231,7 @@ UPDATE {held} SET s.expires_at={now}+%(rest)s,r.expires_at={now}+%(rest)s
 COMMIT
 
 -- packet: verification
--- Its parameters are the driver's.
+-- Its parameters are filled in by the driver.
 SELECT s.fence FROM {t}_shares s WHERE s.name=%s AND s.owner=%s AND s.claimed=1
   AND (s.expires_at>{now} OR EXISTS (
     SELECT 1 FROM {t}_renewals r WHERE r.owner=%s AND r.expires_at>{now}

@@ -1,1 +1,1 @@
-"""What knows bytes, sockets and drivers of MySQL: the protocol, connections, and pools of them."""
+"""The code that uses MySQL's sockets and drivers: its client protocol, connections and pools."""

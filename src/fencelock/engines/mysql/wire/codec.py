@@ -1,8 +1,8 @@
 """Encode queries and decode responses of the MySQL protocol (COM_QUERY), without a socket.
 
 A query is one packet with SQL text; the response has one reply for each of its statements. Drivers
-do the same, at several times the cost: they build cursors and converters that nobody here needs.
-They stay in charge of connecting, TLS and authentication.
+do the same, at several times the cost: they build cursors and converters that are not needed here.
+They still do the connecting, TLS and authentication.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = tuple[bytes | None, ...]
 
 
 class Reply(NamedTuple):
-    """What became of one statement."""
+    """The result of one statement."""
 
     rows: list[Row]
     affected: int = 0
@@ -35,7 +35,7 @@ class ServerError(Exception):
 
 
 class ProtocolError(Exception):
-    """What came is not a response to the query."""
+    """The data received is not a response to the query."""
 
 
 def query_packet(sql: str) -> bytes:
@@ -77,15 +77,15 @@ class Response:
     def result(self) -> list[Reply]:
         """Return the replies of a complete response; raise ServerError if one was refused.
 
-        The error is made here and not kept: its traceback has the frames that have this object, and
-        such a cycle would keep their connection alive, and its room in a pool taken.
+        The error is made here and not kept: the frames of its traceback refer to this object, and
+        such a cycle would keep their connection alive, and its slot in a pool taken.
         """
         if self._refusal:
             raise _error(self._refusal, self.replies)
         return self.replies
 
     def feed(self, data: bytes) -> bool:
-        """Take in some bytes; True when the response is complete."""
+        """Decode some bytes; return True when the response is complete."""
         data = self._bytes + data if self._bytes else data
         at, end = 0, len(data)
         while end - at >= 4:
@@ -104,7 +104,7 @@ class Response:
         return False
 
     def _check_first(self, sequence: int) -> None:
-        """Refuse a packet numbered 0: it was sent before our query, by a server that hangs up."""
+        """Refuse a packet numbered 0: a server that disconnects has sent it before our query."""
         if self.first and sequence == 0:
             raise ProtocolError("the server has ended the session")
         self.first = False

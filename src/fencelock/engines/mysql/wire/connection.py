@@ -1,4 +1,4 @@
-"""What the engines know of a connection, and of the module that makes one."""
+"""The protocols of a connection, and of the module that opens one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ....world import World
 from ..settings import Settings
 from .codec import Reply
 
-IDLE_S = 3600  # how long the server keeps a session of ours that carries no lock
+IDLE_S = 3600  # the wait_timeout of a session of ours that holds no lock
 
 
 class Connection(Protocol):
@@ -17,29 +17,29 @@ class Connection(Protocol):
 
     @property
     def identity_lock(self) -> str:
-        """The lock by GET_LOCK, as SQL, that its session has: whoever has it is that session."""
+        """The name of a lock by GET_LOCK, as SQL, that only this connection's session has."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it can be used no more."""
+        """Whether it can no longer be used."""
         ...
 
     @property
     def socket(self) -> int:
-        """The file descriptor to watch for its end."""
+        """The file descriptor to watch for the connection's end."""
         ...
 
     async def query(self, sql: str, timeout: float) -> list[Reply]:
         """Run statements; raise ServerError, Unavailable or OutcomeUnknown.
 
-        A caller that is cancelled gets a moment for the response; after that, and where a thread is
-        interrupted, the connection is closed. Under threads it ends by the limit of the world.
+        A cancelled caller waits a moment for the response; after that, and where a thread is
+        interrupted, the connection is closed. Under threads it ends by ``world.limit()``.
         """
         ...
 
     def closed_by_server(self) -> bool:
-        """Look, without waiting, whether the server has closed it."""
+        """Return, without waiting, whether the server has closed it."""
         ...
 
     def close(self) -> None:
@@ -55,20 +55,20 @@ class Wire(Protocol):
         ...
 
     def disconnect_monitor(self) -> Hangups:
-        """Make what tells that the server has closed a connection."""
+        """Return a monitor that calls back when the server has closed a connection."""
         ...
 
 
 def identity_lock_sql(token: str) -> str:
-    """The name of the lock by which a session is known."""
+    """Return the name of the lock that identifies a session."""
     return f"'fencelock:link:{token}'"
 
 
 def setup_sql(settings: Settings, identity_lock: str) -> str:
-    """Set a session up, so that no setting of the server changes what we mean.
+    """Return the statements that set a session up, so that no server setting changes our SQL.
 
-    It takes the lock by which it is known. It gives up waiting for a row that others have locked
-    before we give up waiting for its response; MySQL looks once a second whether a wait is over.
+    The session takes its identity lock. Its wait for a row that others have locked ends before our
+    wait for the response; MySQL checks once a second whether such a wait is over.
     """
     wait = max(1, int(settings.request_timeout) - 2)
     return (

@@ -2,8 +2,8 @@
 
 aiomysql reads a response packet by packet through a stream, which costs several times what the
 response does, and it has to close the connection when a caller is cancelled. Here a response is
-read as it comes in, and a caller that is cancelled leaves once its response has come, so that the
-connection stays good and what the caller sends next cannot overtake; if that takes long, the
+read as it comes in, and a cancelled caller returns once its response has come, so that the
+connection stays usable and the caller's next request cannot overtake; if that takes long, the
 connection is closed.
 
 Private names of aiomysql, read in 0.3.2: ``_connect``, ``_reader``, ``_writer``.
@@ -29,7 +29,7 @@ MOMENT_S = 0.1  # how long a caller that is cancelled waits for its response
 
 
 def arguments(settings: Settings) -> dict[str, Any]:
-    """The driver's arguments for a connection."""
+    """Return the driver's arguments for a connection."""
     return {
         "host": settings.host,
         "port": settings.port,
@@ -46,7 +46,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
 
 
 async def connect_driver(settings: Settings) -> Any:
-    """Make a connection of the driver's own.
+    """Open a connection of the driver's.
 
     In a task of its own: the driver has timeouts, which cancel the task that they run in.
     """
@@ -55,10 +55,10 @@ async def connect_driver(settings: Settings) -> Any:
         return await task
     except asyncio.CancelledError:
         if task.done() and not task.cancelled() and task.exception() is None:
-            close_driver(task.result())  # it came in the moment in which nobody wanted it any more
+            close_driver(task.result())  # it connected at the moment of the cancellation
         raise
     finally:
-        del task  # it has the error, whose traceback has this frame
+        del task  # a cycle: it refers to the error, whose traceback refers to this frame
 
 
 async def _connect_driver(settings: Settings) -> Any:
@@ -76,7 +76,7 @@ async def _connect_driver(settings: Settings) -> Any:
         if task and task.cancelling() > before:  # the driver's wait_for swallows one at its end
             raise asyncio.CancelledError
     except BaseException as error:
-        task = None  # it will have the error, whose traceback has this frame
+        task = None  # it would be a cycle: task, error, traceback, this frame
         close_driver(connection)
         if isinstance(error, MySQLError | OSError | RuntimeError):
             raise not_connected(error, settings.where) from error
@@ -85,7 +85,7 @@ async def _connect_driver(settings: Settings) -> Any:
 
 
 def close_transport(transport: asyncio.Transport) -> None:
-    """Close at once. Over TLS that would wait for the server, and a loop that ends does not."""
+    """Close at once. Over TLS ``close`` waits for the server, and an ending loop would not."""
     if transport.get_extra_info("sslcontext") is None:
         transport.close()
     else:
@@ -93,7 +93,7 @@ def close_transport(transport: asyncio.Transport) -> None:
 
 
 def close_driver(connection: Any) -> None:
-    """Close a connection of the driver's own."""
+    """Close a connection of the driver's."""
     if not connection.closed:
         try:
             close_transport(connection._writer.transport)
@@ -108,7 +108,7 @@ class AioConnection(Receiver):
     def __init__(self, connection: Any, where: str) -> None:
         self.identity_lock = identity_lock_sql(token_hex(8))
         self._loop = asyncio.get_running_loop()
-        self._stream = connection._writer  # kept: it would take the transport along
+        self._stream = connection._writer  # kept: collected, it would close the transport
         connection._writer = connection._reader = None
         transport: asyncio.Transport = self._stream.transport
         self._transport = transport
@@ -117,7 +117,7 @@ class AioConnection(Receiver):
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self.socket: int = transport.get_extra_info("socket").fileno()
-        self.is_closed = transport.is_closing()  # then the driver alone was told
+        self.is_closed = transport.is_closing()  # if so, only the driver's protocol was told
         transport.set_protocol(self)
 
     async def query(self, sql: str, timeout: float) -> list[Reply]:
@@ -140,12 +140,12 @@ class AioConnection(Receiver):
                 cancelled = error
         timer.cancel()
         if cancelled is not None:
-            if response.is_refused:  # a transaction may be open: nobody rolls it back
+            if response.is_refused:  # a transaction may be open, and nothing rolls it back
                 self._fail(ConnectionError("the connection was given up"))
             try:
                 raise cancelled
             finally:
-                del cancelled  # its traceback has this frame
+                del cancelled  # a cycle: its traceback refers to this frame
         if self._failure is not None:
             raise unanswered(self._failure, self._where) from self._failure
         return response.result()
@@ -177,7 +177,7 @@ class AioConnection(Receiver):
             self._waiter.set_result(None)
 
     def _time_out(self, response: Response, timeout: float) -> None:
-        if self._response is response:  # else it came in this very turn of the loop
+        if self._response is response:  # else it came in this iteration of the loop
             self._fail(TimeoutError(f"in {timeout:g} s"))
 
     def _fail(self, error: Exception) -> None:
@@ -192,7 +192,7 @@ class AioConnection(Receiver):
     def close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
-            if not self._loop.is_closed():  # else its socket goes with it
+            if not self._loop.is_closed():  # else its socket is closed with the loop
                 self._transport.write(QUIT)
                 close_transport(self._transport)
 
@@ -210,5 +210,5 @@ async def connect(world: World, settings: Settings) -> AioConnection:
 
 
 def disconnect_monitor() -> Hangups:
-    """Make what tells the event loop that the server has closed a connection."""
+    """Return a monitor that tells the event loop when the server has closed a connection."""
     return Hangups(asyncio.get_running_loop().call_soon_threadsafe)

@@ -27,7 +27,7 @@ STEP_S = 0.25
 
 
 def time_left(world: World, settings: Settings, timeout: float) -> float:
-    """Shorten a timeout to what the caller's deadline leaves."""
+    """Return a timeout, shortened to the time that the caller's deadline leaves."""
     limit = world.limit()
     if limit == NO_LIMIT:
         return timeout
@@ -36,12 +36,12 @@ def time_left(world: World, settings: Settings, timeout: float) -> float:
         raise unreachable(TimeoutError("the caller's time is over"), settings.where)
     if left >= timeout:
         return timeout
-    # In steps: to set the timeout of a socket is a call of the kernel.
+    # In steps: each new timeout of a socket costs a system call.
     return left if left < 2 * STEP_S else left // STEP_S * STEP_S
 
 
 def arguments(settings: Settings, timeout: float) -> dict[str, Any]:
-    """The driver's arguments for a connection."""
+    """Return the driver's arguments for a connection."""
     from pymysql.constants import CLIENT
 
     return {
@@ -64,7 +64,7 @@ def arguments(settings: Settings, timeout: float) -> dict[str, Any]:
 
 
 def connect_driver(world: World, settings: Settings) -> Any:
-    """Make a connection of the driver's own."""
+    """Open a connection of the driver's."""
     import pymysql
 
     timeout = time_left(world, settings, settings.request_timeout)
@@ -81,16 +81,16 @@ def connect_driver(world: World, settings: Settings) -> Any:
 
 
 def context(settings: Settings) -> ssl.SSLContext | None:
-    """The TLS context, which checks the certificate; None for a connection in plain text."""
+    """Return the TLS context, which checks the certificate; None for a plain-text connection."""
     return ssl.create_default_context(cafile=settings.ca or None) if settings.tls else None
 
 
 @cache
 def unchecked() -> ssl.SSLContext:
-    """A TLS context for a server that happens to offer it: its certificate is not checked.
+    """Return a TLS context for a server that happens to offer TLS; it checks no certificate.
 
-    The driver would make the same for every connection, and read all certificates that the machine
-    trusts, which takes longer than the rest of connecting.
+    The driver would make the same one for every connection, and read all certificates that the
+    machine trusts, which takes longer than the rest of connecting.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -101,7 +101,7 @@ def unchecked() -> ssl.SSLContext:
 def tls_or_nothing(connection: Any, settings: Settings) -> Generator[None, None, None]:
     """Where TLS is wanted, refuse to log in to a server that does not offer it.
 
-    aiomysql, and PyMySQL before 1.2, would go on in plain text: whoever sits in between has only to
+    aiomysql, and PyMySQL before 1.2, would go on in plain text: an attacker in between has only to
     hide the offer.
     """
     from pymysql import OperationalError
@@ -123,11 +123,11 @@ def tls_or_nothing(connection: Any, settings: Settings) -> Generator[None, None,
     try:
         yield
     finally:
-        del connection._request_authentication  # it would keep the connection alive
+        del connection._request_authentication  # a cycle that would keep the connection alive
 
 
 def shut_down(sock: socket.socket | None) -> None:
-    """Let the server see the end, even while a duplicate of the socket is open."""
+    """Shut a socket down: the server sees the end, even while a duplicate of it is open."""
     try:
         if sock is not None:
             sock.shutdown(socket.SHUT_RDWR)
@@ -160,7 +160,7 @@ class ThreadsConnection:
                 self._socket.settimeout(timeout)
                 self._timeout = timeout
             self._socket.sendall(packet)
-        except OSError as error:  # less than a whole packet is never run
+        except OSError as error:  # the server never runs an incomplete packet
             self._drop()
             raise unreachable(error, self._where) from error
         except BaseException:
@@ -180,7 +180,7 @@ class ThreadsConnection:
             raise unanswered(error, self._where) from error
         except (
             BaseException
-        ):  # Ctrl-C: the response is still to come, and would be taken for another
+        ):  # Ctrl-C: the response is still to come, and would be taken for that of the next query
             self._drop()
             raise
         return response.result()
@@ -192,7 +192,7 @@ class ThreadsConnection:
             ready, _, _ = select.select([self._socket], [], [], 0)
         except (OSError, ValueError):
             return True
-        return bool(ready)  # no query is under way: what comes now is the end
+        return bool(ready)  # no query is under way: data can only be the end
 
     def _drop(self) -> None:
         self.is_closed = True
@@ -223,5 +223,5 @@ async def connect(world: World, settings: Settings) -> ThreadsConnection:
 
 
 def disconnect_monitor() -> Hangups:
-    """Make what tells, in a thread of its own, that the server has closed a connection."""
+    """Return a monitor that tells, in its own thread, when the server has closed a connection."""
     return Hangups()

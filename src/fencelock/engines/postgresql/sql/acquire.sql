@@ -1,11 +1,11 @@
--- What clients call: to join a queue, to acquire, and to leave.
--- schema.sql has the argument why who joins and who leaves need not wait for each other.
+-- The functions that clients call to join a queue, to acquire, and to leave.
+-- schema.sql argues why a joiner and a release need not wait for each other.
 
 -- Join a queue in which others wait, without locking the name's row: a release would have to wait
--- for that, or this for the release's way to the disk. Return for how long the lock is held, how
--- many wait before, and what the holder says of itself. Return nothing when it is not certain that
--- whoever has the lock will see the entry: then ask again, with acquire. p_again is not used: it
--- stays because a function that an earlier program has made is called with it, too.
+-- for that, or this for the release's commit to reach the disk. Return for how many seconds the
+-- lock is held, how many wait before this owner, and the holder's meta. Return NULL if it is not
+-- certain that the holder of the lock will see the entry: the client then calls acquire. p_again is
+-- not used: it stays because a function that an earlier release has created is called with it, too.
 CREATE OR REPLACE FUNCTION {t}_join(
   p_name text, p_owner text, p_ttl double precision, p_meta text, p_inbox text, p_again boolean
 ) RETURNS text AS $$
@@ -18,17 +18,17 @@ BEGIN
   IF NOT pg_try_advisory_xact_lock_shared({queues}, hashtext(p_name)) THEN
     RETURN NULL;
   END IF;
-  -- Its place is kept if it joins again, through another client perhaps.
+  -- The owner keeps its position if it joins again, perhaps through another client.
   INSERT INTO {t}_waiters (owner, name, ttl, since, seen_at, lapsed, inbox, meta)
     VALUES (p_owner, p_name, p_ttl, v_now, v_now, false, p_inbox, p_meta)
     ON CONFLICT (owner) DO UPDATE SET seen_at = v_now, lapsed = false, inbox = p_inbox
     RETURNING place INTO v_place;
-  -- Only what is read now counts: who empties the queue has done so before, or waits for us.
+  -- Only what is read now counts: a release that clears queued has done so before, or waits for us.
   SELECT date_part('epoch', l.expires_at - v_now) || ' ' || (SELECT count(*) FROM {t}_waiters w
       WHERE w.name = p_name AND w.place >= l.turn AND w.place < v_place) || ' ' || l.meta
     INTO v_busy FROM {t}_locks l
     WHERE name = p_name AND queued AND owner <> '' AND owner <> p_owner AND expires_at > v_now;
-  IF NOT FOUND THEN  -- if we were handed the lock meanwhile, our place was gone, and is again
+  IF NOT FOUND THEN  -- if the owner was handed the lock, its entry was deleted: delete this one
     DELETE FROM {t}_waiters w USING {t}_locks l
       WHERE w.owner = p_owner AND l.name = p_name AND l.owner = p_owner;
   END IF;
@@ -71,8 +71,8 @@ BEGIN
   r_holder := v_row.meta;
 END $$ LANGUAGE plpgsql;
 
--- Take an owner out of the queue and out of the lock. Return whether it held the lock (1), and
--- whether others are in the queue, or have just come from there (2).
+-- Take an owner out of the queue, and release the lock if the owner has it. Return the sum of 1 if
+-- it held the lock, and 2 if others are in the queue or the new owner has just come from there.
 CREATE OR REPLACE FUNCTION {t}_leave(p_name text, p_owner text, p_alone boolean)
 RETURNS integer AS $$
 DECLARE
@@ -86,7 +86,7 @@ DECLARE
   v_now timestamptz := clock_timestamp();
   v_old timestamptz := v_now - interval '{forget} seconds';
 BEGIN
-  -- Where others wait, the first of them gets the lock; whatever is unusual is looked at below.
+  -- Where others wait, the first of them gets the lock; the code below handles all unusual cases.
   SELECT owner, ttl, meta, inbox, place, seen_at INTO v_heir FROM {t}_waiters WHERE name = p_name
     AND place >= (SELECT turn FROM {t}_locks WHERE name = p_name)
     AND (NOT lapsed OR seen_at < v_old) ORDER BY place LIMIT 1;
@@ -101,7 +101,7 @@ BEGIN
     IF FOUND THEN
       DELETE FROM {t}_waiters WHERE owner = v_heir.owner RETURNING pg_notify(inbox, owner || ' ' ||
         v_fence || ' ' || date_part('epoch', v_now - since)) INTO v_word;
-      IF NOT FOUND THEN  -- it left while we waited for the row, which is ours now
+      IF NOT FOUND THEN  -- that waiter left while we waited for the row, now locked by us
         PERFORM {t}_hand_on(p_name);
       ELSIF v_heir.place > v_turn + {skip} THEN
         PERFORM {t}_skip(p_name, v_turn, v_heir.place);

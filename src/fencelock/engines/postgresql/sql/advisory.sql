@@ -1,8 +1,8 @@
 -- The statements of mode=advisory, bound to a session. Each lock and unlock is one statement, and
--- writes nothing. CASE fixes the order: first the lock, then its fence. Where a session's idle
--- timeout becomes another one, that is set along with the lock.
+-- writes to no table, except that unlock_shown deletes the row of the holder. CASE fixes the order:
+-- first the lock, then its fence. The same statement sets the session's idle timeout if it changes.
 
--- Committing who holds must not wait for the disk: it is for people to read.
+-- A commit to the table of holders must not wait for the disk: the table is for people to read.
 -- statement: begin, once
 SELECT pg_backend_pid(), {c}_lift(), {t}_sweep(),
   set_config('statement_timeout', '0', false),
@@ -12,7 +12,7 @@ SELECT pg_backend_pid(), {c}_lift(), {t}_sweep(),
 -- statement: try_lock
 SELECT CASE WHEN pg_try_advisory_lock($1::bigint) THEN nextval('{c}_fence') END
 
--- Who gets nothing changes nothing: the session has leases that are not as short.
+-- A refused request does not change the idle timeout: the session's leases are not as short.
 -- statement: try_lock_limited
 SELECT fence,
   CASE WHEN fence IS NOT NULL THEN set_config('idle_session_timeout', $2, false) END
@@ -40,7 +40,7 @@ SELECT pg_advisory_unlock_all()
 -- statement: limit
 SELECT set_config('idle_session_timeout', $1, false)
 
--- Write who holds, for people. A row of the same owner is from a renewal, which knows better.
+-- Write the holders, for people to read. A row of the same owner is from a renewal, and is newer.
 -- statement: show
 INSERT INTO {t}_holders AS h
 SELECT DISTINCT ON (name) name, owner, key, fence, ttl,
@@ -69,7 +69,7 @@ WITH renewed AS (INSERT INTO {t}_holders
     expires_at = excluded.expires_at, pid = excluded.pid, xid = NULL, meta = excluded.meta)
 SELECT set_config('idle_session_timeout', $8, false)
 
--- Locks of sessions that call themselves as we do, where no row says whose they are.
+-- Count the locks of sessions with our application_name for which no row names the holder.
 -- statement: not_shown
 SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.granted AND l.locktype = 'advisory' AND l.objsubid = 1

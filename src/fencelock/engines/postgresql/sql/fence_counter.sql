@@ -1,5 +1,5 @@
--- A sequence of fences. Raise it to the clock: one at a time, and only when the clock is so far
--- ahead that nothing drawn at this very moment can be drawn again.
+-- A sequence of fences, and the function that raises it to the clock: one caller at a time, and
+-- only if the clock is so far ahead that no fence drawn at this very moment can be drawn again.
 CREATE SEQUENCE IF NOT EXISTS {c}_fence AS bigint;
 CREATE OR REPLACE FUNCTION {c}_lift() RETURNS void AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- How a lock goes from one owner to the next: the functions that the others build on.
--- Whoever calls them has locked the name's row, or has them do so (current).
+-- Their caller has locked the name's row; _current locks it itself.
 
--- Do not wait for the disk, unless a lock was handed over in this transaction.
+-- If p_may, have the commit not wait for the disk, unless this transaction handed a lock over.
 CREATE OR REPLACE FUNCTION {t}_be_lazy(p_may boolean) RETURNS void AS $$
 BEGIN
   IF p_may AND current_setting('fencelock.handed', true) IS DISTINCT FROM 'on' THEN
@@ -9,21 +9,21 @@ BEGIN
   END IF;
 END $$ LANGUAGE plpgsql;
 
--- Undo a statement that was overtaken by the removal of a row: the client sends it again.
+-- Undo a statement during which the name's row was removed: the client sends it again.
 CREATE OR REPLACE FUNCTION {t}_again() RETURNS bigint AS $$
 BEGIN
   RAISE EXCEPTION 'the row was removed meanwhile' USING ERRCODE = 'serialization_failure';
 END $$ LANGUAGE plpgsql;
 
--- Whether this very session is the one that listens to an inbox.
+-- Return whether this very session is the one that listens to an inbox.
 CREATE OR REPLACE FUNCTION {t}_listens(p_inbox text) RETURNS boolean AS $$
   SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
     AND mode = 'ExclusiveLock' AND classid::bigint = {space}
     AND objid::bigint = (hashtext(p_inbox)::bigint & 4294967295))
 $$ LANGUAGE sql;
 
--- Note before which place there is nobody in a queue: whoever looks for the first one need not pass
--- by all who have left. It stands still while somebody is joining, who may have a place before it.
+-- Store the position (turn) before which a queue is empty, so that a search for the first waiter
+-- need not pass all that have left. It stays while an owner is joining: its position may be lower.
 CREATE OR REPLACE FUNCTION {t}_skip(p_name text, p_turn bigint, p_place bigint) RETURNS void AS $$
 BEGIN
   IF p_place > p_turn + {skip} AND pg_try_advisory_xact_lock({queues}, hashtext(p_name)) THEN
@@ -33,9 +33,10 @@ BEGIN
   END IF;
 END $$ LANGUAGE plpgsql;
 
--- Give a free lock to the first waiter that answers, and tell it: that it holds the lock, and how
--- long it has waited, so it knows since when at the latest. That is on disk before it is told. Who
--- cannot be told what it holds is called: it has a moment to claim the lock.
+-- Give a free lock to the first waiter that can be reached, and notify it: that it holds the lock,
+-- and how long it has waited, from which it knows a time not later than the grant. The grant is on
+-- disk before the notification is sent. A waiter without an inbox polls: it has a moment to claim
+-- the lock.
 CREATE OR REPLACE FUNCTION {t}_hand_on(p_name text) RETURNS {t}_locks AS $$
 DECLARE
   v_row {t}_locks;
@@ -53,9 +54,9 @@ BEGIN
       ORDER BY place LIMIT 1;
     v_deaf := v_waiter.inbox <> ''
       AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox))
-      AND NOT {t}_listens(v_waiter.inbox);  -- a session does not keep out itself
+      AND NOT {t}_listens(v_waiter.inbox);  -- a session does not exclude itself
     EXIT WHEN v_waiter.seen_at >= v_old AND NOT v_deaf;
-    IF NOT v_last THEN  -- wait for those who are just joining, perhaps anew, then look again
+    IF NOT v_last THEN  -- wait for those that are joining, perhaps again, then retry
       PERFORM pg_advisory_xact_lock({queues}, hashtext(p_name));
       v_last := true;
     ELSIF v_waiter.owner IS NULL THEN
@@ -82,15 +83,15 @@ BEGIN
       {t}_skip(p_name, v_turn, v_waiter.place);
   END IF;
   IF NOT v_whole OR v_waiter.ttl < {short} THEN
-    PERFORM pg_notify(inbox, '') FROM (  -- should that client be dead, the next one sees to it
+    PERFORM pg_notify(inbox, '') FROM (  -- if that client is dead, the next one settles
       SELECT inbox FROM {t}_waiters WHERE name = p_name AND NOT lapsed AND place > v_waiter.place
         AND inbox NOT IN ('', v_waiter.inbox) ORDER BY place LIMIT 1) behind;
   END IF;
   RETURN v_row;
 END $$ LANGUAGE plpgsql;
 
--- Lock the row of a name and return it; an expired one is taken away and the lock handed on.
--- A row that a verified transaction still protects stays as it is, expired.
+-- Lock the row of a name and return it; a lock that has expired, or is free while others wait, is
+-- handed on before. A row that a verified transaction still protects stays as it is, expired.
 CREATE OR REPLACE FUNCTION {t}_current(p_name text) RETURNS {t}_locks AS $$
 DECLARE
   v_row {t}_locks;
@@ -112,7 +113,7 @@ BEGIN
     END IF;
     IF NOT v_row.claimed THEN
       UPDATE {t}_waiters SET lapsed = true WHERE owner = v_row.owner;
-    ELSIF v_row.inbox <> '' THEN  -- nothing was heard of that client since it was handed the lock
+    ELSIF v_row.inbox <> '' THEN  -- that client has not answered since it was handed the lock
       UPDATE {t}_waiters SET lapsed = true
         WHERE inbox = v_row.inbox AND name = p_name AND seen_at <= v_row.since;
     END IF;

@@ -1,7 +1,7 @@
--- The statements of mode=lease. The first two are all that a lock takes which nobody contends for.
--- A line "-- statement: name" begins each; "once" is not prepared. Only statements of one kind share
--- a transaction: "lazy" ones do not wait for the disk, and those that "join" a queue must also not
--- wait for others.
+-- The statements of mode=lease. The first two are all that an uncontended lock needs.
+-- A line "-- statement: name" begins each; "once": it is not prepared. Only statements of one kind
+-- share a transaction: those of kind "lazy" do not wait for the disk, and those that "join" a queue
+-- must also not wait for other transactions.
 
 -- statement: take_free
 INSERT INTO {t}_locks AS l
@@ -92,7 +92,7 @@ ORDER BY name
 SELECT extract(epoch FROM clock_timestamp() - since), meta FROM {t}_waiters
 WHERE name = $1 ORDER BY place
 
--- A taker needs the row FOR UPDATE, which this holds off; our renewals do not.
+-- This blocks a taker, which needs the row FOR UPDATE, but not our renewals.
 -- statement: verify, once
 SELECT 1 FROM {t}_locks WHERE name = %s AND owner = %s AND fence = %s
 AND expires_at > clock_timestamp() FOR KEY SHARE

@@ -1,6 +1,7 @@
--- Stop waiting through one client: leave the queue if the place there is that client's, and give back
--- what it was handed and never claimed. The owner may have asked through another client meanwhile: its
--- place has the inbox of that one then, and what it holds has none. The kind is '' for a mutex.
+-- Stop waiting through one client: leave the queue if the entry there is that client's, and give
+-- back what was handed to it and never claimed. The owner may have sent a request through another
+-- client meanwhile: its entry then has the inbox of that client, and what it holds has none. The
+-- kind is '' for a mutex.
 CREATE OR REPLACE FUNCTION {t}_leave_queue(
   p_name text, p_kind text, p_owner text, p_inbox text, p_alone boolean
 ) RETURNS void AS $$

@@ -1,4 +1,4 @@
--- What is done now and then: revoking, tending to leases that end, and tidying up.
+-- The functions that run now and then: revoke, settle leases that have ended, and tidy up.
 
 CREATE OR REPLACE FUNCTION {t}_revoke(p_name text, p_reason text) RETURNS boolean AS $$
 DECLARE
@@ -16,9 +16,9 @@ BEGIN
   RETURN true;
 END $$ LANGUAGE plpgsql;
 
--- Hand on what the waiters of an inbox wait for and nobody released. Return whom to wake, how many
--- wait and are not passed over, and in how many seconds the next of those locks would be free
--- without a word.
+-- Hand on the locks that the waiters of an inbox wait for and whose leases have ended. Return which
+-- waiters to wake, how many wait and are not passed over, and in how many seconds the next of those
+-- leases ends.
 CREATE OR REPLACE FUNCTION {t}_settle(p_inbox text)
 RETURNS TABLE (r_owner text, r_waiting bigint, r_next double precision) AS $$
 DECLARE
@@ -36,7 +36,7 @@ BEGIN
     ORDER BY 1 LIMIT {tidy};
 END $$ LANGUAGE plpgsql;
 
--- Remove rows that nobody used for a while; the floor is raised before they go.
+-- Remove rows that were not used for a while; the floor is raised before they go.
 CREATE OR REPLACE FUNCTION {t}_tidy() RETURNS void AS $$
 DECLARE
   v_names text[];
@@ -57,7 +57,7 @@ BEGIN
   DELETE FROM {t}_revoked WHERE until < clock_timestamp();
 END $$ LANGUAGE plpgsql;
 
--- Remove what was noted of holders that are gone.
+-- Remove the rows of holders whose leases ended a while ago.
 CREATE OR REPLACE FUNCTION {t}_sweep() RETURNS void AS $$
   DELETE FROM {t}_holders WHERE expires_at < clock_timestamp() - interval '{unused} seconds'
 $$ LANGUAGE sql;

@@ -1,4 +1,4 @@
--- The statements of what is remembered for a name: one row, since all its items end together.
+-- The statements of memos: a name has one row, since all its items end together.
 
 -- statement: remember, kind memos
 INSERT INTO {t}_memos AS m VALUES ($1, jsonb_build_object($2::text, $3::bigint),

@@ -1,8 +1,8 @@
 -- The statements of locks that live in a transaction: mode=row, and mode=advisory with
--- bound=transaction. The first four are sent over the transaction's own connection; they take the
--- name, the number of an advisory lock, and the idle timeout of the transaction. Each returns the
--- fence if the lock was taken, whether there is a row to be locked, the transaction, and how long it
--- waited.
+-- bound=transaction. The first four are sent over the transaction's own connection; their
+-- parameters are the name, the key of an advisory lock, and the idle timeout of the transaction.
+-- Each returns the fence if the lock was taken, whether there is a row to lock, the id of the
+-- transaction, and how many seconds it waited.
 
 -- statement: try_row, once
 SELECT CASE WHEN $2::bigint IS NOT NULL
@@ -40,9 +40,9 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 -- statement: commit, once
 COMMIT
 
--- Commit one certain transaction, and no other that its holder may have begun since. It fails before
--- the commit, with the transaction left to be rolled back. The number is filled in as text: a
--- parameter would allow for one statement only.
+-- Commit one particular transaction, and no other that its holder may have begun since: in another
+-- one, this fails before the commit, and leaves that transaction to be rolled back. The id is
+-- filled in as text: with a parameter, only one statement could be sent.
 -- statement: commit_certain, once
 SELECT 1 / (coalesce(pg_current_xact_id_if_assigned()::text, '') = '{xid}')::int; COMMIT
 
@@ -61,7 +61,7 @@ INSERT INTO {t}_rows VALUES ($1) ON CONFLICT (name) DO NOTHING
 -- statement: sweep
 SELECT {t}_sweep()
 
--- Whoever tidies locks the rows as a holder does, so it can be waited for.
+-- This locks the rows as a holder does: `tidied` waits for it to end.
 -- statement: tidy, once
 WITH alone AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock({space}, hashtext('{t}_rows')) AS so,

@@ -1,55 +1,58 @@
--- The tables of all modes, and why nobody is missed. ({t} is schema and table prefix.)
+-- The tables of all modes, and why no waiter is missed. ({t} is schema and table prefix.)
 --
--- * _locks has one row for each name in use, and for a while after: who holds it and until when,
---   on the server's clock. owner = '' is free; queued says that _waiters may have rows for
---   it, and no row of it has a place before turn. inbox is that of a holder which was handed
---   the lock and has not been heard of since.
--- * _waiters is the queue. It is unlogged: a crash empties it, and waiters queue anew.
---   Its places come from _place, which is logged: an unlogged sequence cannot be used any more
+-- * _locks has one row for each name in use, and for a while after: who holds it and until when, on
+--   the server's clock. owner = '' means that it is free; queued says that _waiters may have rows
+--   for it, and none of them has a position (place) before turn. inbox is that of a holder to which
+--   the lock was handed and which has not answered since.
+-- * _waiters is the queue. It is unlogged: a crash empties it, and waiters queue again.
+--   Its positions come from _place, which is logged: an unlogged sequence cannot be used any more
 --   where a standby of PostgreSQL 15 was promoted.
---   _revoked is what holders have to be told. A client that listens for its waiters holds an
---   advisory lock on its inbox: if that is to be had, nobody listens any more, and whoever hands a
---   lock on passes over them at once.
--- * _floor is a sequence that stands at the highest fence of any row that was removed. It is
---   raised *before* the rows go. Reading a sequence shows its newest value, whatever the snapshot. Who
---   makes a new row for a name has seen that there is none, or reads it once more when it has made
---   the row: one that went meanwhile may have had a higher fence, if the clock was set back. So
---   fences never go back.
--- * _fence is the sequence of mode=row. That of mode=advisory exists once in a database,
---   whatever the options are: the server's advisory locks exclude all of its clients, so their fences
---   come from one counter. _holders tells who holds in both.
---   That table is for people: nothing is decided by it, so it is unlogged. A row says who held a name
---   last; whether it still does, the server's own locks or transactions tell.
--- * _rows are what mode=row locks.
+--   _revoked has the reasons of revocations, for the holders to read. A client that listens for its
+--   waiters holds an advisory lock on its inbox: if another session can take that lock, nobody
+--   listens any more, and a function that hands a lock on passes over these waiters at once.
+-- * _floor is a sequence whose value is the highest fence of any row that was removed. It is raised
+--   *before* the rows go. Reading a sequence returns its newest value, whatever the snapshot. A
+--   transaction that inserts a new row for a name has seen that there is none, or reads the floor
+--   once more when it has inserted the row: a row that went meanwhile may have had a higher fence,
+--   if the clock was set back. So fences never go back.
+-- * _fence is the sequence of mode=row. That of mode=advisory exists once in a database, whatever
+--   the options are: the server's advisory locks exclude all of its clients, so their fences come
+--   from one counter. _holders has the holders of both modes.
+--   That table is for people to read: nothing is decided by it, so it is unlogged. A row says who
+--   held a name last; whether that owner still does, the server's own locks or transactions tell.
+-- * _rows has the rows that mode=row locks.
 --
--- Whoever hands a lock on has locked the name's row, and is a function: in READ COMMITTED each
--- statement of a function sees what was committed before *it* began, so nothing is decided by what was
--- true before the row was ours. The two statements that do without a function (lease.sql)
--- decide by columns of that one row, which the server reads again once it has locked it.
+-- A lock is handed on by a function that has locked the name's row: in READ COMMITTED each
+-- statement of a function sees what was committed before *it* began, so nothing is decided by what
+-- was true before the row was locked. The two statements that do without a function (lease.sql)
+-- decide by columns of that one row, which the server reads again once it has locked the row.
 --
--- Who joins a queue does not lock the row, or each release would wait for joiners, and they for its
--- way to the disk. Nobody is missed all the same:
+-- A joiner does not lock the row: else each release would wait for joiners, and joiners for the
+-- release's commit to reach the disk. No waiter is missed all the same:
 --
--- * A joiner holds an advisory lock on the queue, shared with other joiners, until its entry can be
---   seen. Having it, and having made the entry, it reads the row: the entry counts only if somebody
---   holds the lock who knows of a queue (queued).
--- * Such a holder frees the lock for all, and takes queued back, only if it has that advisory lock
---   alone and then finds the queue empty. If that was before the joiner had its share, the joiner
---   reads it and asks again with the row locked. If it comes after, it finds the entry.
--- * A joiner takes its share or goes the other way, and never waits for the row. Who wants that lock
---   alone has the row, and waits for nobody but joiners. So nobody waits in a circle.
--- * A waiter that asks again may find that it is just being handed the lock: its entry is deleted
---   under it, and it makes a new one. It waited for that to be committed, so it reads that it holds
---   the lock, and takes the entry back.
--- * Who finds that nobody listens for a waiter passes it over only when it has that advisory lock
---   alone: before, the waiter may be joining anew, with an inbox that is heard.
--- * Who leaves the queue locks the row, like who hands on. A release that had to wait for the row may
---   have chosen somebody who is gone: it sees that when it deletes the entry, and chooses again.
+-- * A joiner holds an advisory lock on the queue, shared with other joiners, until its entry is
+--   visible. After it has got that lock, and has inserted the entry, it reads the row: the entry
+--   counts only if the lock is held, and by a holder that knows of a queue (queued).
+-- * The function that releases for such a holder frees the lock for all, and clears queued, only if
+--   it has that advisory lock in exclusive mode and then finds the queue empty. If that was before
+--   the joiner had the shared lock, the joiner reads it and retries with the row locked. If it
+--   comes after, the function finds the entry.
+-- * A joiner gets the shared lock at once or calls acquire instead, and never waits for the row. A
+--   transaction that wants the exclusive lock has locked the row, and waits for nobody but joiners.
+--   So there is no deadlock.
+-- * A waiter that joins again may do so just while the lock is handed to it: its entry is deleted
+--   meanwhile, and it inserts a new one. It waited for the deletion to be committed, so it reads
+--   that it holds the lock, and deletes the new entry.
+-- * A function that finds that nobody listens for a waiter passes over it only when it has that
+--   advisory lock in exclusive mode: before, the waiter may be joining again, with an inbox that
+--   has a listener.
+-- * Leaving the queue locks the row, as handing on does. A release that had to wait for the row may
+--   have chosen a waiter that is gone: it notices when it deletes the entry, and chooses again.
 --
--- A grant and a renewal are on disk before anybody is told of them, and so is a release that hands
--- the lock over. Giving back what nobody waits for, and queueing, need not be: if a crash forgets
--- them, the lock is held until its ttl ends, or a waiter queues anew. Whoever is granted the
--- lock next has that written to disk, and all before it.
+-- A grant and a renewal are on disk before any client is told of them, and so is a release that
+-- hands the lock over. A release for which nobody waits, and joining a queue, need not be: if a
+-- crash loses them, the lock is held until its ttl ends, or a waiter queues again. The next grant
+-- of the lock is written to disk, and with it all that was committed before.
 
 CREATE SEQUENCE IF NOT EXISTS {t}_floor AS bigint;
 CREATE SEQUENCE IF NOT EXISTS {t}_place AS bigint;

@@ -1,9 +1,9 @@
--- Take several locks at once: all of them, or nothing. Return a row for each, in their order; or one
--- without a fence, about the first that is held; or none at all, where acquire has to decide: a
--- lease has ended, others wait, or the row is just being changed.
+-- Take several locks at once: all of them, or none. Return a row for each, in the order of their
+-- names; or one row without a fence, for the first lock that is held; or no row where acquire has
+-- to decide: a lease has ended, others wait, or a row is just being changed.
 --
--- Nobody is waited for with rows locked, but for who makes a row for the same name just now: so
--- whoever locks rows in another order, one after another, does not wait for us in a circle.
+-- While it has rows locked, this waits for no transaction but one that is inserting a row for the
+-- same name: so one that locks rows in another order, one after another, causes no deadlock.
 CREATE OR REPLACE FUNCTION {t}_take_all(
   p_names text[], p_owners text[], p_ttls double precision[], p_meta text, p_alone boolean
 ) RETURNS TABLE (r_name text, r_fence bigint, r_holder text) AS $$

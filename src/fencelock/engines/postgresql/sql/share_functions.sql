@@ -1,5 +1,5 @@
--- Acquire, leave, renew and revoke shares, and hand on what is free. share_schema.sql has the rules.
--- A row of _share_names goes from function to function as a value; _note_share writes it back.
+-- Acquire, leave, renew and revoke shares, and hand on what is free. share_schema.sql has the
+-- rules. The functions pass a row of _share_names on as a value; _note_share writes it back.
 
 CREATE OR REPLACE FUNCTION {t}_note_share(v {t}_share_names) RETURNS void AS $$
 BEGIN
@@ -9,7 +9,7 @@ BEGIN
       IS DISTINCT FROM (v.capacity, v.free, v.fence, v.queued, v.ends_at);
 END $$ LANGUAGE plpgsql;
 
--- The slots of a semaphore after one of them was given (1) or has come back (0).
+-- Return the slots of a semaphore after one of them was given (1) or given back (0).
 CREATE OR REPLACE FUNCTION {t}_mark_slot(p_slots bit varying, p_slot integer, p_bit integer)
 RETURNS bit varying AS $$
 BEGIN
@@ -21,9 +21,9 @@ BEGIN
   RETURN set_bit(p_slots, p_slot, p_bit);
 END $$ LANGUAGE plpgsql;
 
--- Take away the shares that have ended, unless a verified transaction still protects the name: then
--- they stay as they are, and their units with them. Who did not claim its share has lapsed, and so have the
--- others of a client of which nothing was heard since it was handed one.
+-- Remove the shares that have ended, unless a verified transaction still protects the name: then
+-- they stay as they are, and keep their units. A waiter that did not claim its share has lapsed,
+-- and so have the others of a client that has not answered since a share was handed to it.
 CREATE OR REPLACE FUNCTION {t}_expire_shares(v_name {t}_share_names) RETURNS {t}_share_names AS $$
 DECLARE
   v_gone {t}_shares;
@@ -48,9 +48,9 @@ BEGIN
   RETURN v_name;
 END $$ LANGUAGE plpgsql;
 
--- Give what is free to the first waiters that answer, as long as it suffices for the first of them.
--- As with locks: who listens is told what it holds, which is on disk before; who cannot be told has a
--- moment to claim it.
+-- Give free units to the first waiters that can be reached, as long as they suffice for the first
+-- of them. As with locks: a waiter with an inbox is notified of what it holds, which is on disk
+-- before; a waiter without one has a moment to claim it.
 CREATE OR REPLACE FUNCTION {t}_serve_shares(v_name {t}_share_names) RETURNS {t}_share_names AS $$
 DECLARE
   v_waiter {t}_share_queue;
@@ -100,7 +100,7 @@ BEGIN
         set_config('fencelock.handed', 'on', true);
     END IF;
     IF NOT v_whole OR v_waiter.ttl < {short} THEN
-      PERFORM pg_notify(inbox, '') FROM (  -- should that client be dead, the next one sees to it
+      PERFORM pg_notify(inbox, '') FROM (  -- if that client is dead, the next one settles
         SELECT inbox FROM {t}_share_queue WHERE name = v_name.name AND kind = v_name.kind
           AND NOT lapsed AND place > v_waiter.place AND inbox NOT IN ('', v_waiter.inbox)
           ORDER BY place LIMIT 1) behind;
@@ -109,8 +109,8 @@ BEGIN
   RETURN v_name;
 END $$ LANGUAGE plpgsql;
 
--- Lock the row of a name, take away what has ended, and hand on what is free. A waiter that looks
--- by itself is not passed over.
+-- Lock the row of a name, remove the shares that have ended, and hand on what is free. A waiter
+-- that sends this request itself is not passed over.
 CREATE OR REPLACE FUNCTION {t}_current_share(
   p_name text, p_kind text, p_waiter text DEFAULT NULL, p_inbox text DEFAULT NULL
 ) RETURNS {t}_share_names AS $$
@@ -141,8 +141,8 @@ BEGIN
   RETURN v_name;
 END $$ LANGUAGE plpgsql;
 
--- Take a share of a name that has enough and that nobody waits for; most are. Return nothing where
--- there is more to it: then acquire.
+-- Take a share of a name that has enough free units and that nobody waits for; most are. In all
+-- other cases return NULL: the client then calls acquire.
 CREATE OR REPLACE FUNCTION {t}_take_share(
   p_name text, p_kind text, p_owner text, p_units integer, p_limit integer, p_ttl double precision,
   p_meta text, OUT r_fence bigint, OUT r_slot integer
@@ -171,8 +171,9 @@ BEGIN
   END IF;
 END $$ LANGUAGE plpgsql;
 
--- Return a fence if the share is granted; r_limit alone if those who use the name now have another;
--- else for how long nothing will be free, how many wait before, and what a holder says of itself.
+-- Take a share, or join the queue. Return a fence if the share is granted; r_limit alone if the
+-- name is in use with another limit; else for how many seconds no share ends, how many wait before
+-- this owner, and the meta of a holder.
 CREATE OR REPLACE FUNCTION {t}_acquire_share(
   p_name text, p_kind text, p_owner text, p_units integer, p_limit integer, p_ttl double precision,
   p_meta text, p_queue boolean, p_inbox text, p_alone boolean,
@@ -246,8 +247,8 @@ BEGIN
   r_holder := (SELECT meta FROM {t}_shares WHERE name = p_name AND kind = p_kind LIMIT 1);
 END $$ LANGUAGE plpgsql;
 
--- Give back a share of a name that nobody waits for, and say whether that was so. It need not wait
--- for the disk.
+-- Give back a share of a name that nobody waits for, and return whether that was done. The commit
+-- need not wait for the disk.
 CREATE OR REPLACE FUNCTION {t}_give_back_share(p_name text, p_kind text, p_owner text)
 RETURNS boolean AS $$
 DECLARE
@@ -272,8 +273,8 @@ BEGIN
   RETURN true;
 END $$ LANGUAGE plpgsql;
 
--- Take an owner out of the queue and out of its share. Return whether it held one (1), and whether
--- others are in the queue, or have just come from there (2).
+-- Take an owner out of the queue, and give its share back. Return the sum of 1 if it held one, and
+-- 2 if others are in the queue or have just come from there.
 CREATE OR REPLACE FUNCTION {t}_leave_share(
   p_name text, p_kind text, p_owner text, p_alone boolean
 ) RETURNS integer AS $$
@@ -324,7 +325,7 @@ BEGIN
     WHERE n.name = g.name AND n.kind = g.kind AND n.ends_at > g.ends_at;
 END $$ LANGUAGE plpgsql;
 
--- Take a name from all who hold shares of it, of whichever kind.
+-- Take a name from all holders of its shares, of either kind. Return whether there were any.
 CREATE OR REPLACE FUNCTION {t}_revoke_shares(p_name text, p_reason text) RETURNS boolean AS $$
 DECLARE
   v_kind text;
@@ -353,8 +354,8 @@ BEGIN
   RETURN v_revoked;
 END $$ LANGUAGE plpgsql;
 
--- What _settle does, for shares. Where something is free although somebody waits, the first in the
--- queue keeps it from the others: it may be dead.
+-- Do for shares what _settle does for locks. Names with free units are settled, too: where owners
+-- wait all the same, the first in the queue keeps the units from the others, and may be dead.
 CREATE OR REPLACE FUNCTION {t}_settle_shares(p_inbox text)
 RETURNS TABLE (r_owner text, r_waiting bigint, r_next double precision) AS $$
 DECLARE
@@ -377,8 +378,8 @@ BEGIN
     WHERE q.inbox = p_inbox ORDER BY 1 LIMIT {tidy};
 END $$ LANGUAGE plpgsql;
 
--- Return a row if a share still holds, and keep the name for as long as the transaction lasts: who
--- takes expired shares away, and who revokes, needs its row FOR UPDATE.
+-- Return a row if a share still holds, and protect the name for as long as the transaction lasts:
+-- removing expired shares, and revoking, needs its row FOR UPDATE.
 CREATE OR REPLACE FUNCTION {t}_verify_share(p_name text, p_kind text, p_owner text, p_fence bigint)
 RETURNS SETOF integer AS $$
 BEGIN
@@ -387,8 +388,8 @@ BEGIN
     AND fence = p_fence AND expires_at > clock_timestamp();
 END $$ LANGUAGE plpgsql;
 
--- Remove rows that nobody used for a while, and what need not be remembered any more. Shares that
--- ended unnoticed go first; their names go the next time. The floor is raised before rows go.
+-- Remove rows that were not used for a while, and memos that have ended. Shares that ended
+-- unnoticed go first; their names go the next time. The floor is raised before rows go.
 CREATE OR REPLACE FUNCTION {t}_tidy_shares() RETURNS void AS $$
 DECLARE
   v_one record;

@@ -1,25 +1,26 @@
--- The tables of semaphores, read/write locks and what is remembered. ({t} is schema and table prefix.)
--- They are apart from those of locks: names of different kinds have nothing in common, and a role that
--- has rights on the older tables only goes on locking.
+-- The tables of semaphores, read/write locks and memos. ({t} is schema and table prefix.) They are
+-- apart from those of locks: names of different kinds have nothing in common, and a role that has
+-- privileges on the older tables only can still lock.
 --
--- * _share_names has one row for each kind and name in use, and for a while after: how many units it
---   has (capacity), how many nobody holds (free), its last fence, and which slots are held (bit by
---   bit, up to the highest that was) and which was given last; rwlock has none. queued says that _share_queue may have rows
---   for it. No share of it ends before ends_at, so nobody who takes or gives back one has to look at
---   the others. A row without holders and waiters has no limit: whoever comes next names one.
+-- * _share_names has one row for each kind and name in use, and for a while after: how many units
+--   it has (capacity), how many nobody holds (free), its last fence, which slots are held (one bit
+--   each, up to the highest that was) and which was given last; an rwlock has no slots. queued says
+--   that _share_queue may have rows for it. No share of it ends before ends_at, so a request that
+--   takes or gives back one need not read the others. A row without holders and waiters has no
+--   limit: the next request sets it.
 -- * _shares has a row for each holder: how many units, which slot, and until when, on the server's
---   clock. claimed and inbox are those of _locks.
--- * _share_queue is the queue, unlogged like _waiters, and with places from the same sequence.
--- * _memos has what is remembered for a name: items with their numbers, until when.
+--   clock. claimed and inbox mean the same as in _locks.
+-- * _share_queue is the queue, unlogged like _waiters, and with positions from the same sequence.
+-- * _memos has the memos of each name: items with their numbers, and until when they are kept.
 --
--- Whoever changes anything of a name has locked its row in _share_names first, and is a function: each
--- of its statements sees what was committed before. Also who joins the queue, and who renews: a
--- renewal may end sooner than what it renews, and ends_at must not be later. Only a heartbeat locks
--- rows without that of their name; it waits for nobody.
+-- All changes to a name are made by functions that first lock its row in _share_names: each
+-- statement of a function sees what was committed before. That includes joining the queue, and
+-- renewing: a renewal may end sooner than what it renews, and ends_at must not be later. Only a
+-- heartbeat locks rows without that of their name; it waits for nobody.
 --
--- Fences are drawn from the row of the name, as those of _locks are, and the same floor is raised
--- before a row goes. Who makes a new row reads the floor after it has made it: whoever removed the
--- former one has raised the floor by then.
+-- Fences are drawn from the row of the name, as those of locks are from _locks, and the same floor
+-- is raised before a row goes. A transaction that inserts a new row reads the floor after that: the
+-- one that removed the former row has raised the floor by then.
 
 CREATE TABLE IF NOT EXISTS {t}_share_names (
   name text COLLATE "C",

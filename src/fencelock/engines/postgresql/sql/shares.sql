@@ -1,5 +1,5 @@
 -- The statements of semaphores and read/write locks, in mode=lease. They share no transaction with
--- those of locks: the order in which a batch locks rows is by name alone.
+-- those of locks: a batch locks its rows in the order of names alone.
 
 -- statement: take_free, kind shares
 SELECT * FROM {t}_take_share($1,$2,$3,$4,$5,$6,$7)

@@ -1,9 +1,9 @@
 """One connection of libpq's, used without the driver's cursors.
 
 A lock's statement is prepared once and its parameters are text, so the driver's cursors, adapters
-and loaders would only cost time here. What is left of psycopg is its connecting (hosts, TLS,
-passwords) and its binding to libpq. How to wait for the socket is for the flavors:
-blocking in ``connection_threads.py``, by the event loop in ``connection_aio.py``.
+and loaders would only cost time here. What is used of psycopg is its connecting (hosts, TLS,
+passwords) and its binding to libpq. Each flavor waits for the socket in its own way: blocking in
+``connection_threads.py``, by the event loop in ``connection_aio.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FATAL = (b"FATAL", b"PANIC")
 
 
 class Connection:
-    """A connection that remembers what it has prepared."""
+    """A connection, and the names of its prepared statements."""
 
     def __init__(self, pgconn: PGconn) -> None:
         self.pgconn = pgconn
@@ -43,9 +43,9 @@ class Connection:
     def send(
         self, statement: Statement, parameters: Sequence[bytes | None], fresh: set[str]
     ) -> int:
-        """Put a statement on its way; return how many answers will come for it.
+        """Send a statement, and prepare it if needed; return how many results will come for it.
 
-        ``fresh`` has the names that are prepared in the same batch.
+        ``fresh`` has the names of the statements that are prepared in the same batch.
         """
         pgconn = self.pgconn
         if not self.prepares or not statement.name:
@@ -61,23 +61,24 @@ class Connection:
         return 2
 
     def knows(self, statement: Statement) -> bool:
-        """Whether sending it takes no preparation."""
+        """Return whether a statement can be sent without preparing it first."""
         return not self.prepares or not statement.name or statement.name in self.prepared
 
     def alive(self) -> bool:
-        """Whether it can be used; a connection that its server closed still looks open."""
+        """Return whether it looks usable; a connection that the server closed still does."""
         return not self.broken and self.pgconn.status == pq.ConnStatus.OK
 
     def drop(self) -> None:
-        """Close it without a farewell to the server, which may not listen."""
+        """Close the connection at once."""
         self.broken = True
         self.pgconn.finish()
 
 
 def shut(pgconn: PGconn) -> None:
-    """End a connection for whose socket somebody else is waiting, who then finds out.
+    """Shut down the socket of a connection that another thread or task waits for, which notices.
 
-    Were it closed, its number would belong to the next connection, and so would what is waited for.
+    Were the socket closed, its descriptor's number would be reused by the next connection, and the
+    other would wait for that one.
     """
     try:
         with socket.socket(fileno=os.dup(pgconn.socket)) as duplicate:
@@ -87,10 +88,10 @@ def shut(pgconn: PGconn) -> None:
 
 
 def rows_of(result: PGresult) -> Rows:
-    """The rows of an answer, or the error that it is."""
+    """Return the rows of a result; raise ``Refused`` if it is an error."""
     if result.status in _OK:
         get = result.get_value
-        if result.ntuples == result.nfields == 1:  # as most of ours are
+        if result.ntuples == result.nfields == 1:  # as most of our results are
             return [(get(0, 0),)]
         columns = range(result.nfields)
         return [tuple([get(row, column) for column in columns]) for row in range(result.ntuples)]
@@ -100,17 +101,17 @@ def rows_of(result: PGresult) -> Rows:
 
 
 def is_end(result: PGresult) -> bool:
-    """Whether this ends a batch."""
+    """Return whether a result ends a batch."""
     return result.status == _END_OF_BATCH
 
 
 def is_skipped(result: PGresult) -> bool:
-    """Whether this stands for a statement that was not run, because an earlier one failed."""
+    """Return whether a statement was not run because an earlier one of its batch failed."""
     return result.status == _ABORTED
 
 
 def text(value: object) -> bytes | None:
-    """A parameter as libpq takes it."""
+    """Encode a parameter in libpq's text format."""
     if type(value) is str:
         return value.encode()
     if value is None:
@@ -123,6 +124,6 @@ def text(value: object) -> bytes | None:
 
 
 def _array(values: list[object]) -> bytes:
-    """An array: every element quoted."""
+    """Encode an array, with every element quoted."""
     items = (str(value).replace("\\", "\\\\").replace('"', '\\"') for value in values)
     return ("{" + ",".join(f'"{item}"' for item in items) + "}").encode()

@@ -1,7 +1,7 @@
-"""Waiting for sockets by ``poll``, or by ``select`` where a program has none.
+"""Wait for sockets by ``poll``, or by ``select`` where a program has no ``poll``.
 
-eventlet takes ``poll`` away from those who use it: what would block the whole program must not be
-there. Its ``select`` lets others run meanwhile.
+eventlet removes ``poll`` from the programs that use it, since it would block the whole program. Its
+``select`` lets other green threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import select
 from typing import Protocol
 
-READABLE = 1  # POLLIN, which goes with poll
-WRITABLE = 4
+READABLE = 1  # POLLIN, which is missing together with poll
+WRITABLE = 4  # POLLOUT
 
 
 class Poll(Protocol):
-    """What is used here of ``select.poll``."""
+    """The part of ``select.poll`` that is used here."""
 
     def register(self, fd: int, eventmask: int, /) -> None: ...
 
@@ -24,7 +24,7 @@ class Poll(Protocol):
 
 
 class _Selecting:
-    """The same by ``select``, for the descriptors of a small program."""
+    """``Poll`` by ``select``, which takes low descriptors only: those of a small program."""
 
     def __init__(self) -> None:
         self._masks: dict[int, int] = {}
@@ -45,12 +45,12 @@ class _Selecting:
 
 
 def new_poll() -> Poll:
-    """An empty one."""
+    """Return an empty ``Poll``."""
     return select.poll() if hasattr(select, "poll") else _Selecting()
 
 
 def wait_for(fd: int, mask: int, seconds: float) -> bool:
-    """Wait once for one socket."""
+    """Wait for one socket; return whether it is ready."""
     poll = new_poll()
     poll.register(fd, mask)
     return seconds > 0 and bool(poll.poll(seconds * 1000))

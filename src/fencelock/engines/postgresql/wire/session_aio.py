@@ -1,7 +1,7 @@
 """A session under asyncio: one connection for its whole life, whose end is the end of its locks.
 
-Calls that come up together are written together, each a transaction of its own: a session's locks
-are not given back when a transaction fails, so none may fail because of another.
+Calls that are queued together are written together, each as a transaction of its own: a session's
+locks are not released when a transaction fails, so no call may fail because of another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SENT_ASYNC = "async"
 
 
 class AioSession:
-    """One session, for many tasks."""
+    """One session, which many tasks use."""
 
     def __init__(self, settings: Settings) -> None:
         self._request_timeout = settings.request_timeout
@@ -47,7 +47,7 @@ class AioSession:
         self._ended = ended
 
     def begin(self, connection: AioConnection) -> None:
-        """Use this connection, and no other ever."""
+        """Set the session's only connection."""
         self._connection = connection
 
     async def execute(self, statement: Statement, *values: object) -> Rows:
@@ -66,7 +66,7 @@ class AioSession:
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
+        """Send one statement without a timeout; call ``done`` with its rows or its error."""
         future: asyncio.Future[Rows] = self._loop.create_future()
         future.add_done_callback(lambda future: done(_outcome(future)))
         if self.dead:
@@ -88,7 +88,7 @@ class AioSession:
             connection.start(batch, None if for_ever else self._request_timeout, together=False)
 
     def done(self, connection: AioConnection) -> None:
-        """The connection has no more to do, or is no more."""
+        """Deliver the results of a batch that has ended, or end with the connection."""
         batch, connection.batch = connection.batch, []
         if connection.broken:
             self.dead = True
@@ -107,10 +107,10 @@ class AioSession:
         self._go()
 
     async def wait_briefly(self, seconds: float) -> None:
-        """The loop reads the result in any case."""
+        """Do not wait: the loop reads the result in any case."""
 
     def drop(self) -> None:
-        """End it: the server gives its locks back."""
+        """End the session: the server releases its locks."""
         self.dead = True
         if self._connection is not None:
             self._connection.end(ConnectionError("the session was ended"))
@@ -122,7 +122,7 @@ def _outcome(future: asyncio.Future[Rows]) -> Rows | Exception:
 
 
 class AioTransaction:
-    """One transaction after another, on one connection."""
+    """A connection of the driver's, for one transaction after another."""
 
     def __init__(
         self, connection: psycopg.AsyncConnection[Any], request_timeout: float, hangups: Hangups
@@ -142,16 +142,16 @@ class AioTransaction:
         self._hangups.watch(self.connection.pgconn.socket, self._hang_up)
 
     def _hang_up(self) -> None:
-        """The server has ended it; told by another thread, which leaves the rest to the loop."""
+        """Handle a disconnect by the server: the monitor's thread leaves the rest to the loop."""
         try:
             self._loop.call_soon_threadsafe(self._let_go)
         except RuntimeError:
-            pass  # the loop is closed, and nobody holds anything any more
+            pass  # the loop is closed, and nothing is held any more
 
     def _let_go(self) -> None:
         self.dead = True
         if self.connection.lock.locked() or self._tasks:
-            self._tell()  # whoever is using the connection is told by its own statement
+            self._tell()  # the statement under way gets the error by itself
         else:
             self.drop()
 
@@ -168,16 +168,17 @@ class AioTransaction:
 
     @property
     def failed(self) -> bool:
-        """Whether a statement has failed, and all that is left is to roll back."""
+        """Whether a statement has failed, so that only a rollback is possible."""
         return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
 
     async def execute(self, statement: Statement, *values: object) -> Rows:
-        """Run one statement, after whatever the caller is doing with the connection."""
+        """Run one statement, once no statement of the holder's is using the connection."""
         if self.dead or self.connection.closed:
             self.dead = True
             raise Unavailable("the session has ended; nothing happened")
-        # A driver that is cancelled asks the server to stop, and waits for that: so it is not. Who
-        # was cancelled leaves the statement behind, and ends the connection or waits for it.
+        # The driver's call is never cancelled, since it would send a cancel request and wait for
+        # that. A cancelled caller leaves the statement under way: the connection is ended, or the
+        # next call waits for the statement.
         task = self._start(statement, values)
         await asyncio.wait((task,), timeout=self._request_timeout)
         if not task.done():
@@ -194,7 +195,7 @@ class AioTransaction:
     def _done(self, task: asyncio.Task[Rows]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # perhaps nobody else looks at it
+            task.exception()  # perhaps it is retrieved nowhere else
         if self.dead and not self.connection.lock.locked():
             self.connection.pgconn.finish()
 
@@ -220,7 +221,7 @@ class AioTransaction:
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
+        """Send one statement without a timeout; call ``done`` with its rows or its error."""
 
         def ended(task: asyncio.Task[Rows]) -> None:
             if task.cancelled():
@@ -232,7 +233,7 @@ class AioTransaction:
         self._start(statement, values).add_done_callback(ended)
 
     async def execute_if_idle(self, statement: Statement, *values: object) -> Rows | None:
-        """Ask, unless the caller is using the connection at this moment."""
+        """Run one statement, unless the holder is using the connection at this moment."""
         pgconn = self.connection.pgconn
         if self.connection.lock.locked():
             return None
@@ -247,10 +248,10 @@ class AioTransaction:
         return await self.execute(statement)
 
     async def wait_briefly(self, seconds: float) -> None:
-        """The loop reads the result in any case."""
+        """Do not wait: the loop reads the result in any case."""
 
     def drop(self) -> None:
-        """End it. While somebody uses it, it is not closed: the statement under way finds out."""
+        """End the connection; if a statement is under way, only shut its socket: it then fails."""
         self.dead = True
         self._hangups.forget(self._hang_up)
         if self.connection.lock.locked():
@@ -261,7 +262,7 @@ class AioTransaction:
 
 
 def _bytes(value: object) -> bytes | None:
-    """As the wires of the other modes have it."""
+    """Encode a value as libpq's text, in which the other modes have their rows."""
     if value is None:
         return None
     if isinstance(value, bool):

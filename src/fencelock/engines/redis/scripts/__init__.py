@@ -1,7 +1,7 @@
-"""Load the Lua scripts: the server runs each as one step, and knows it by its digest.
+"""Load the Lua scripts: the server runs each as one step, and knows it by its SHA-1 digest.
 
-A line ``--+ file.lua`` includes a file of this folder, once in a script. What several scripts must
-agree on stands in ``constants.lua``, the record and the queue are in ``queue.lua``.
+A line ``--+ file.lua`` includes a file of this folder, once in a script. The values that several
+scripts must agree on are in ``constants.lua``, the record and the queue in ``queue.lua``.
 """
 
 from __future__ import annotations

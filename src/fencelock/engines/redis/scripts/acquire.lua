@@ -1,12 +1,13 @@
--- Take the lock if it is free and nobody waits; otherwise see whose turn it is, and perhaps queue.
--- KEYS: lock, record, queue. ARGV: owner, ttl in ms, meta; then, if it would queue, the inbox to
--- queue with, or ""; then 0 where no server reaches all inboxes.
--- Answers the fence, or {ms until looking again, position in the queue or -1, meta of the holder}.
+-- Take the lock if it is free and nobody waits. Otherwise hand a free lock to the first waiter, and
+-- queue if an inbox is given and another owner has the lock.
+-- KEYS: lock, record, queue. ARGV: owner, ttl in ms, meta; then the inbox to queue with, or "" not
+-- to queue; then 0 where no server reaches all inboxes (in a cluster).
+-- Return the fence, or {ms until the next check, position in the queue or -1, meta of the holder}.
 --+ constants.lua
 local call, sub, owner, ttl = redis.call, string.sub, ARGV[1], ARGV[2]
 
--- The hot paths: a lock that is free, and one that many want. Whatever is not as usual is left to what
--- follows. A fence is compared as a text of 16 digits, which is what the server's clock in microseconds
+-- The fast paths: a free lock, and a contended one. The code below them handles all unusual cases.
+-- A fence is compared as a text of 16 digits, which is how many the server's clock in microseconds
 -- has from 2001 to 2286.
 local waiting = call('ZCARD', KEYS[3])
 if waiting == 0 then
@@ -55,7 +56,7 @@ elseif ARGV[4] and #ARGV[4] > 0 then
                 return {call('PTTL', KEYS[1]), waiting,
                     string.match(old, '^%S+ %d+ %d+ (.*)$', start + 1) or ''}
             end
-            call('ZREM', KEYS[3], owner) -- the clock ran back, or two came in one microsecond
+            call('ZREM', KEYS[3], owner) -- the clock went back, or two joined in one µs
         end
     end
 end

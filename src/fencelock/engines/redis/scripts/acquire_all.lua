@@ -1,7 +1,7 @@
--- Take all of several locks that are free and that nobody waits for; otherwise take none.
+-- Take several locks if all of them are free and nobody waits for any; otherwise take none.
 -- KEYS: lock, record, queue, for each. ARGV: owner, ttl in ms, meta, for each.
--- Answers the fences; or {number of the first that is held, from 0, meta of its holder}; or nothing
--- where somebody waits for one that is free: to serve the queue is the business of acquire.lua.
+-- Return the fences; or {index, from 0, of the first lock that is held, meta of its holder}; or nil
+-- if somebody waits for a lock that is free: acquire.lua serves its queue.
 --+ constants.lua
 local call, match = redis.call, string.match
 local time = call('TIME')

@@ -1,2 +1,2 @@
--- Remember nothing any more. KEYS: what is remembered.
+-- Delete the memos of a name. KEYS: the memos.
 return redis.call('DEL', KEYS[1])

@@ -1,7 +1,7 @@
--- Give back a lock that was handed to somebody who no longer waits for it.
--- KEYS: lock, record, queue. ARGV: owner; the fence that it was handed, or "" if it was only notified;
--- then 1 where one server reaches all inboxes, or 0.
--- Answers 1 if it was so. What the same owner has got since has another fence, and stays its own.
+-- Give back a lock that was handed to an owner that no longer waits for it.
+-- KEYS: lock, record, queue. ARGV: owner; the fence that it was handed, or "" if it was only
+-- notified; then 1 where one server reaches all inboxes, or 0.
+-- Return 1 if the lock was given back. A later grant to this owner has another fence, and holds.
 --+ queue.lua
 local fence, grantee, claimed = match(call('GET', record) or '', '^(%d+) (%S+) (%S+) ')
 local same = fence == ARGV[2] or ARGV[2] == '' and claimed == '0'

@@ -1,7 +1,7 @@
--- A client that waits looks after a name: it says that it is alive, and a lock that is free without
--- anybody's word goes to the first waiter.
+-- Mark a client that waits for a name as alive, and hand a lock that is free to the first waiter:
+-- its lease has ended, or another program has released it.
 -- KEYS: lock, record, queue. ARGV: inbox, 1 where one server reaches all inboxes, or 0.
--- Answers {ms until looking again, 1 if our waiters are still known}.
+-- Return {ms until the next check, 1 if the waiters of the inbox are still known}.
 --+ queue.lua
 local known = redis.call('HEXISTS', waiters, '@' .. ARGV[1])
 if known == 1 then

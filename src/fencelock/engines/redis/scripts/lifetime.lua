@@ -1,5 +1,5 @@
--- Keep the keys of a name of several holders for as long as a lease lasts, and a record after it. That
--- is done now and then only, and never shortens anything. Answers the moment to which they are kept.
+-- Have the keys of a name of several holders outlive a lease by as long as a record does. Only few
+-- calls set their time to live, and none shortens it. Return the time until which they are kept.
 local function prolong(holders, expiry, kept, now, ttl)
     if now + ttl + KEEP <= kept then return kept end
     local life = ttl + KEEP + KEEP_MORE

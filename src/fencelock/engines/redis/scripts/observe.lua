@@ -1,6 +1,6 @@
--- A client says that it observes a name, and from then on every ten seconds.
--- KEYS: the observers, a sorted set of inboxes by the moment at which each is taken for gone.
--- ARGV: inbox. Answers {ms until saying it again, 1 if it was known}.
+-- Register a client as an observer of a name; it repeats this every ten seconds.
+-- KEYS: the observers, a sorted set of inboxes by the time at which each counts as gone.
+-- ARGV: inbox. Return {ms until the next heartbeat, 1 if the inbox was registered before}.
 --+ constants.lua
 local call, now = redis.call, redis.call('TIME')[1] * 1000
 local known = call('ZSCORE', KEYS[1], ARGV[1])

@@ -1,8 +1,9 @@
--- What every script that meets a queue shares. KEYS: lock, record, queue.
+-- The functions that all scripts with a queue share. KEYS: lock, record, queue.
 --
--- The record is "<fence> <owner> <claimed> <ttl> <since> <meta>": times in ms of the server's clock,
--- and a since of 0 is the moment that the fence tells. Claimed is 1 when the owner asked itself, 0
--- while it was only notified, and its inbox when the lock was handed to it.
+-- The record is "<fence> <owner> <claimed> <ttl> <since> <meta>": times in ms of the server's
+-- clock, and a since of 0 stands for the time that the fence gives. Claimed is 1 if a request of
+-- the owner took the lock, 0 while the owner is only notified, and its inbox if the lock was handed
+-- to it.
 local lock, record, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[2] .. ':waiters'
 --+ waiters.lua
 
@@ -17,8 +18,8 @@ local function write_record(fence, owner, claimed, ttl, since, meta)
         .. meta, 'PX', #ttl < 7 and KEEP_SHORT or string.format('%d', ttl + KEEP))
 end
 
--- A lock was handed to somebody who let it expire. If that client gave no sign of life since, it is
--- suspected, until it gives one: when it was last seen is kept as a negative number.
+-- Suspect a client to which a lock was handed that then expired, unless the client was seen since:
+-- the time at which it was last seen is stored as a negative number, until it is seen again.
 local function suspect(inbox, since)
     local seen = tonumber(call('HGET', waiters, '@' .. inbox))
     if seen and seen > 0 and seen <= tonumber(since) then
@@ -26,8 +27,8 @@ local function suspect(inbox, since)
     end
 end
 
--- Hand the lock over: the waiter is told that it holds it, and how long it has waited, so it knows
--- since when at the latest. False when nobody received it.
+-- Hand the lock over: notify the waiter that it holds the lock, and of how long it has waited, from
+-- which it knows a time not later than the grant. Return false if nobody received the message.
 local function hand_over(owner, inbox, fence, ttl, since, meta)
     local word = owner .. ' ' .. fence .. ' ' .. string.format('%d', now - since)
     if not is_subscribed(inbox) or call('PUBLISH', 'fencelock:inbox:' .. inbox, word) == 0 then
@@ -39,7 +40,8 @@ local function hand_over(owner, inbox, fence, ttl, since, meta)
     return true
 end
 
--- Notify a waiter: it has a moment to claim the lock. False when certainly nobody received it.
+-- Notify a waiter: it has a moment to claim the lock. Return false if certainly nobody received the
+-- message.
 local function notify(owner, inbox, fence, ttl, meta, alone)
     if not tell(owner, inbox, alone) then return false end
     call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
@@ -47,13 +49,14 @@ local function notify(owner, inbox, fence, ttl, meta, alone)
     return true
 end
 
--- Give a lock that is free, or that this holder leaves, to the first waiter that is subscribed. Where
--- one server reaches all it is handed over; elsewhere, and to a client that is suspected, it is
--- notified. Whoever has seen already who is first in the queue may say so.
+-- Give a lock that is free, or that this holder leaves, to the first waiter that is subscribed.
+-- Where one server reaches all inboxes the lock is handed over; elsewhere, and if its client is
+-- suspected, the waiter is notified. A caller that has already read the first of the queue may pass
+-- it as `first`. Return the new owner, or nil.
 local function hand_on(alone, leaver, first)
     local last, notified, claimed, _, before = read_record()
     if leaver and (claimed == '0' or notified ~= leaver) then
-        remove(leaver) -- one that was only notified stands in the queue still
+        remove(leaver) -- an owner that was only notified is still in the queue
         first = nil
     end
     if claimed == '0' then skip(notified) end

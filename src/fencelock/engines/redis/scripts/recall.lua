@@ -1,2 +1,2 @@
--- What is remembered. KEYS: what is remembered. Answers each item, followed by its number.
+-- Return the memos of a name: each item, followed by its number. KEYS: the memos.
 return redis.call('HGETALL', KEYS[1])

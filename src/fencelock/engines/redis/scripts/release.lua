@@ -1,6 +1,6 @@
--- Leave: out of the lock, and out of the queue. The next waiter gets it.
+-- Release the lock, or leave the queue. A lock that is free goes to the next waiter.
 -- KEYS: lock, record, queue. ARGV: owner; then 0 where no server reaches all inboxes.
--- Answers 1 when this freed the lock.
+-- Return 1 if this released the lock, else 0.
 --+ constants.lua
 local call, sub, owner = redis.call, string.sub, ARGV[1]
 if call('EXISTS', KEYS[3]) == 0 then
@@ -10,9 +10,10 @@ end
 local found = call('MGET', KEYS[1], KEYS[2])
 local held, first = found[1] == owner, nil
 
--- The hot path: one lock that goes from hand to hand. It does what hand_on would do, and leaves to it
--- whatever is not as usual: a record or a clock that is not as it should be, a waiter that was skipped
--- or came long ago, clients that are suspected, the time to tell the next one, and nobody subscribed.
+-- The fast path: a contended lock, which goes from owner to owner. It does what hand_on would do,
+-- and leaves all unusual cases to it: a record or a clock that is not as expected, a waiter that
+-- was skipped or joined long ago, clients that are suspected, a waiter that has to be notified to
+-- stand by, and a first waiter without a subscription.
 if held and ARGV[2] ~= '0' then
     local old, time, waiters = found[2] or '', call('TIME'), KEYS[2] .. ':waiters'
     local micros = time[2]

@@ -1,6 +1,6 @@
--- Extend what is still ours. KEYS: a lock and its record, for each. ARGV: ttl in ms and owner, for
--- each. Answers the numbers of those that are gone, from 0, each followed by the reason if somebody
--- took it away on purpose. The key of such a reason lies in the slot of its record.
+-- Extend the locks that their owners still have. KEYS: a lock and its record, for each. ARGV: ttl
+-- in ms and owner, for each. Return the indexes, from 0, of the locks that are gone, each followed
+-- by the reason if it was revoked, else by "". The key of the reasons is in the record's slot.
 --+ constants.lua
 local gone = {}
 for i = 1, #KEYS, 2 do

@@ -1,6 +1,7 @@
--- Take the lock from whoever has it, and leave the reason for the holder to find.
+-- Take the lock from its holder, and store the reason, which the holder reads when it renews.
 -- KEYS: lock, record, queue. ARGV: reason, 1 where one server reaches all inboxes, or 0.
--- Answers 1 if somebody held it. A lock of another program is taken away as well: it asks nobody.
+-- Return 1 if the lock was held. A lock of another program is deleted, too, without a reason: such
+-- a program would not read it.
 --+ queue.lua
 local holder = redis.call('GET', lock) or nil
 local _, grantee, claimed, ttl = read_record()

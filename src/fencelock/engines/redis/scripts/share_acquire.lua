@@ -1,13 +1,13 @@
--- Take a share of a name if there is enough of it and nobody waits; otherwise perhaps queue.
--- KEYS: the holders. ARGV: owner, ttl in ms, meta, units, limit; the inbox to queue with, or ""; 1 where
--- one server reaches all inboxes, or 0.
--- Answers "<fence> <units> <slot>"; or {ms until looking again, position in the queue or -1, meta of a
--- holder}; or the limit of those that use the name, if it is another.
+-- Take a share of a name if enough is free and nobody waits; otherwise queue, if an inbox is given.
+-- KEYS: the holders. ARGV: owner, ttl in ms, meta, units, limit; the inbox to queue with, or ""; 1
+-- where one server reaches all inboxes, or 0.
+-- Return "<fence> <units> <slot>"; or {ms until the next check, position in the queue or -1, meta
+-- of a holder}; or the limit with which the name is in use, if it is another.
 --+ constants.lua
 local call, match, sub, owner, ttl = redis.call, string.match, string.sub, ARGV[1], ARGV[2]
 
--- The hot path: there is enough, nobody waits and nothing is due. Whatever is not as usual is left to
--- what follows.
+-- The fast path: enough is free, nobody waits and no lease has ended. The code below it handles all
+-- unusual cases.
 local known, expiry = call('HMGET', KEYS[1], '=', owner), KEYS[1] .. ':expiry'
 local limit, used, slots, last, kept = match(
     known[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) 0$')
@@ -65,7 +65,7 @@ end
 
 local fence, slot
 local shrinks = false
-if record then -- it claims what it was notified of, or asks once more, or for less
+if record then -- it claims its share, repeats its request, or requests fewer units
     local held, since
     fence, held, slot, since = match(record, '^(%d+) (%d+) (%S+) %d %d+ (%d+) ')
     held = tonumber(held)

@@ -1,7 +1,7 @@
--- A client that waits for a share looks after a name: it says that it is alive, and what came free
--- without anybody's word goes to the first waiters.
+-- Mark a client that waits for shares of a name as alive, end the leases that are over, and hand
+-- what is free to the first waiters.
 -- KEYS: the holders. ARGV: inbox, 1 where one server reaches all inboxes, or 0.
--- Answers {ms until looking again, 1 if our waiters are still known, and what they wait for is}.
+-- Return {ms until the next check, 1 if the waiters of the inbox and the name are still known}.
 --+ shares.lua
 local known = call('HEXISTS', waiters, '@' .. ARGV[1])
 if known == 1 then

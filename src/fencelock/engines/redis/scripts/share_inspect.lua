@@ -1,7 +1,7 @@
--- Who holds shares of a name, and who waits. KEYS: the holders. ARGV: 1 to hand on what is free
--- without anybody's word, or 0; 1 where one server reaches all inboxes, or 0.
--- Answers {ms now, the limit or 0 if the name is not in use, how many holders; then of each what is
--- known and the ms left; then what is known of each waiter}.
+-- Return who holds shares of a name, and who waits. KEYS: the holders. ARGV: 1 to end the leases
+-- that are over and hand on what is free before, or 0; then 1 where one server reaches all inboxes,
+-- or 0. The reply is {ms now, the limit or 0 if the name is not in use, how many holders; then the
+-- record of each and the ms left; then the data of each waiter}.
 --+ shares.lua
 load()
 if ARGV[1] == '1' then

@@ -1,11 +1,11 @@
--- Leave: give the share back, and leave the queue. The next waiters get what is free.
--- KEYS: the holders. ARGV: owner; 1 where one server reaches all inboxes, or 0; then "notified" to give
--- back only what was not claimed yet.
--- Answers 1 when this freed a share.
+-- Give the share back, and leave the queue. The next waiters get what is free.
+-- KEYS: the holders. ARGV: owner; 1 where one server reaches all inboxes, or 0; then "notified" to
+-- do so only if the owner has a share that it did not claim yet.
+-- Return 1 if this freed a share, else 0.
 --+ constants.lua
 local call, match, owner = redis.call, string.match, ARGV[1]
 
--- The hot path: nobody waits and nothing is due. Whatever is not as usual is left to what follows.
+-- The fast path: nobody waits and no lease has ended. The code below it handles all unusual cases.
 local known, expiry = call('HMGET', KEYS[1], '=', owner), KEYS[1] .. ':expiry'
 local limit, used, rest = match(known[1] or '', '^(%d+) (%d+) (%d+ %d+ %d+ 0)$')
 if limit and known[2] and not ARGV[3] then

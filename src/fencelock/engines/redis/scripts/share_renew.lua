@@ -1,6 +1,6 @@
--- Extend what is still ours. KEYS: the holders of each name. ARGV: ttl in ms and owner, for each.
--- Answers the numbers of those that are gone, from 0, each followed by the reason if somebody took it
--- away on purpose.
+-- Extend the shares that their owners still have. KEYS: the holders of each name. ARGV: ttl in ms
+-- and owner, for each. Return the indexes, from 0, of the shares that are gone, each followed by
+-- the reason if it was revoked, or else by "".
 --+ constants.lua
 --+ lifetime.lua
 local call, time, gone = redis.call, redis.call('TIME'), {}

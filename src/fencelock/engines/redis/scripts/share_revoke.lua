@@ -1,6 +1,6 @@
--- Take a name from all who hold a share of it, and leave the reason for them to find.
+-- Take a name from all its holders, and store the reason, which they read when they renew.
 -- KEYS: the holders. ARGV: reason, 1 where one server reaches all inboxes, or 0.
--- Answers how many held it.
+-- Return how many held it.
 --+ shares.lua
 local revoked, count, longest = holders .. ':revoked', 0, REVOKED
 load()

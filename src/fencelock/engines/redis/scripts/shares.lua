@@ -1,26 +1,26 @@
--- What every script that meets a name of several holders shares. KEYS: the holders.
+-- The functions that all scripts for names of several holders share. KEYS: the holders.
 --
 -- The holders are a hash. An owner is a field with "<fence> <units> <slot> <claimed> <ttl> <since>
--- <meta>": the slot is "-" where there are none, claimed is 0 while the owner was only notified. The
--- field "=" has "<limit> <used> <slots> <fence> <kept> <waiting>": the units that there are and that
--- are held; how many slots were given at all, each of which is held or free; the last fence; the moment
--- to which these keys live; and 0 if certainly nobody waits.
--- Beside it lies a sorted set of owners, by the moment at which their leases end. Behind them are the
--- free slots, as "#" and a number, and then "=": so it is never empty and keeps its time to live. To
--- find who is due, and which slot is free, takes no longer with many holders than with few.
--- The queue is that of a mutex. There the meta of a waiter begins with the units that it wants.
+-- <meta>": the slot is "-" where there are none, claimed is 0 while the owner is only notified. The
+-- field "=" has "<limit> <used> <slots> <fence> <kept> <waiting>": how many units there are and how
+-- many are held; how many slots were given so far, each of which is held or free; the last fence;
+-- the time until which these keys live; and 0 if certainly nobody waits.
+-- A sorted set has the owners, by the time at which their leases end. After them come the free
+-- slots, as "#" and a number, and then "=": so the set is never empty and keeps its time to live.
+-- Finding the leases that have ended, or a free slot, takes as long with many holders as with few.
+-- The queue is that of a mutex, except that a waiter's meta begins with the units that it wants.
 local holders = KEYS[1]
 local lock, expiry, queue, waiters =
     holders, holders .. ':expiry', holders .. ':queue', holders .. ':waiters'
 --+ waiters.lua
 --+ lifetime.lua
 
-local BEHIND = '9000000000000000' -- and after the free slots
-local DUE_MAX = '1000' -- leases that are ended in one step
+local BEHIND = '9000000000000000' -- the score of "=", above those of the free slots
+local DUE_MAX = '1000' -- how many leases one step ends at most
 local has_slots = match(holders, ':semaphore$')
-local state, limit, used, slots, last, kept, waiting -- the field "=", and what is in it
+local state, limit, used, slots, last, kept, waiting -- the field "=", and its values
 
--- Either key may have been evicted: without one of them nobody holds anything.
+-- Read the state. Either key may have been evicted: if one is missing, nobody holds anything.
 local function load()
     state = call('HGET', holders, '=')
     if not state or not call('ZSCORE', expiry, '=') then
@@ -46,14 +46,14 @@ local function save()
     if text ~= state then call('HSET', holders, '=', text) end
 end
 
--- Begin with a limit, when nobody holds anything.
+-- Set a new limit; nobody holds anything.
 local function begin(new_limit)
     limit, used, slots, kept = new_limit, 0, 0, 0
     call('DEL', expiry)
     call('ZADD', expiry, BEHIND, '=')
 end
 
--- End a hold: its units are free, and so is its slot.
+-- End a hold: free its units and its slot.
 local function free(owner, record)
     local units, slot = match(record, '^%d+ (%d+) (%S+) ')
     call('HDEL', holders, owner)
@@ -66,7 +66,8 @@ local function is_claimed(record)
     return match(record, '^%d+ %d+ %S+ (%d) ') == '1'
 end
 
--- End what is due; who did not claim in time is skipped until it asks again. True if something was.
+-- End the leases that are over; a waiter that did not claim its share is skipped until it sends its
+-- request again. Return whether any lease was over.
 local function expire()
     local due = call('ZRANGEBYSCORE', expiry, '-inf', now, 'LIMIT', '0', DUE_MAX)
     for _, owner in ipairs(due) do
@@ -77,7 +78,7 @@ local function expire()
     return #due > 0
 end
 
--- The lowest slot that is free.
+-- Take the lowest free slot, and return it.
 local function take_slot()
     local free_slot = call('ZRANGEBYSCORE', expiry, FREE, '+inf', 'LIMIT', '0', '1')[1]
     local slot = match(free_slot, '^#(%d+)$')
@@ -97,7 +98,7 @@ local function write_holder(owner, fence, units, slot, claimed, ttl, since, meta
     kept = prolong(holders, expiry, kept, now, ttl)
 end
 
--- Give free units to somebody; whoever calls has seen that they suffice, and that there is a fence.
+-- Give free units to an owner; the caller has checked that they suffice and that a fence is left.
 local function give(owner, units, claimed, ttl, meta)
     last = draw(last)
     used = used + units
@@ -106,9 +107,9 @@ local function give(owner, units, claimed, ttl, meta)
     return fence, slot
 end
 
--- Notify the first waiters that answer, for as long as there is enough for the first of them: each
--- has a moment to claim its share. Answers the waiter that comes next, if there is one that answers:
--- it is the one who asks, or there is not enough for it.
+-- Notify the first waiters that can be reached, for as long as enough is free for the first of
+-- them: each has a moment to claim its share. Return the next waiter, if there is one: it is the
+-- asker, or not enough is free for it.
 local function hand_on(alone, asker)
     local position, notified, first = 0, false, nil
     while used < limit and last < LAST do

@@ -1,18 +1,19 @@
--- The clock, fences and the queue, alike for a mutex and for a name that several hold. Whoever includes
--- this names the keys before: queue and waiters, and the lock, which is what waiters are told to look at.
+-- The clock, fences and the queue: the same for a mutex and for a name of several holders. A file
+-- that includes this one defines the keys before: queue and waiters, and the lock, the key that a
+-- waiter is notified to check.
 --
--- A field of the waiters' hash is an owner, with "<ttl> <inbox> <skipped> <since> <meta>"; or "@" and
--- an inbox, with the moment at which its client was last seen; or "!", with the moment at which
--- somebody was last told to stand by; or "~", which is there if any client was ever suspected.
+-- A field of the waiters' hash is an owner, with "<ttl> <inbox> <skipped> <since> <meta>"; or "@"
+-- and an inbox, with the time at which its client was last seen; or "!", with the time at which a
+-- waiter was last notified to stand by; or "~", which exists if any client was ever suspected.
 --
--- Numbers go to the server as text: it takes a microsecond to write one down, as long as a command.
+-- Numbers are passed to commands as text: to format one takes a microsecond, as long as a command.
 --+ constants.lua
 local call, match = redis.call, string.match
 local time = call('TIME')
 local micros = string.sub('000000', #time[2] + 1) .. time[2]
-local text_us, now = time[1] .. micros, time[1] .. string.sub(micros, 1, 3) -- and ms, as text
+local text_us, now = time[1] .. micros, time[1] .. string.sub(micros, 1, 3) -- µs and ms, as text
 
--- Nothing where no higher fence can be drawn.
+-- Return the next fence, or nil if there is no higher one.
 local function draw(last)
     local now_us = tonumber(text_us)
     if last >= LAST then return nil end
@@ -34,7 +35,7 @@ local function keep_queue()
     call('PEXPIRE', waiters, QUEUE)
 end
 
--- A waiter that was notified and did not answer is skipped until it asks again.
+-- Skip a waiter that could not be notified, or did not claim, until it sends its request again.
 local function skip(owner)
     local data = call('HGET', waiters, owner)
     if data then
@@ -42,7 +43,7 @@ local function skip(owner)
     end
 end
 
--- Stand in the queue; who does already keeps its position. Answers the position.
+-- Join the queue; an owner that is in it already keeps its position. Return the position.
 local function join(owner, ttl, inbox, meta)
     local since, position = now, nil
     if call('ZADD', queue, 'NX', text_us, owner) == 0 then
@@ -51,7 +52,7 @@ local function join(owner, ttl, inbox, meta)
     else
         local count = call('ZCARD', queue)
         position = call('ZRANK', queue, owner)
-        if position + 1 < count then -- the clock ran back, or two came in one microsecond
+        if position + 1 < count then -- the clock went back, or two joined in one µs
             local last = call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]
             call('ZADD', queue, string.format('%.0f', last + 1), owner)
             position = count - 1
@@ -63,8 +64,8 @@ local function join(owner, ttl, inbox, meta)
     return position
 end
 
--- If the one that the lock went to dies, nobody else would be told: now and then the next in the
--- queue is told to look a moment later.
+-- Notify the next in the queue to check the lock a moment later, unless a waiter was so notified
+-- just now: if the owner that the lock went to dies, no other waiter would be notified.
 local function tell_next(position, told)
     if told and now - told < TELL and told - now < TELL then return end
     local next_owner = call('ZRANGE', queue, position, position)[1]
@@ -76,14 +77,14 @@ local function tell_next(position, told)
     end
 end
 
--- Whether a client is subscribed to its own inbox. What PUBLISH answers also counts those who listen
--- to a pattern of channels; it has to do for a user of the server who may not ask for more.
+-- Return whether a client is subscribed to its own inbox. The reply of PUBLISH also counts clients
+-- that are subscribed to a pattern; it has to suffice for a user who may not run PUBSUB.
 local function is_subscribed(inbox)
     local found = redis.pcall('PUBSUB', 'NUMSUB', 'fencelock:inbox:' .. inbox)
     return found.err or found[2] > 0
 end
 
--- Tell a waiter that it is its turn. False when certainly nobody received it.
+-- Notify a waiter that it is next. Return false if certainly nobody received the message.
 local function tell(owner, inbox, alone)
     if alone == '1' and not is_subscribed(inbox) then return false end
     return call('PUBLISH', 'fencelock:inbox:' .. inbox, owner) > 0 or alone ~= '1'

@@ -1,8 +1,8 @@
 """One connection that all tasks of an event loop share.
 
-What is requested within one iteration of the loop goes out in one write; replies come in order. So
-hundreds of tasks share a connection, and no lock is waited for. A task that is cancelled leaves its
-reply to nobody: the order of the others is untouched.
+Requests of one iteration of the loop go out in one write; replies come in order. So hundreds of
+tasks share a connection, and none waits for a lock. The reply of a task that was cancelled is
+dropped: the order of the others is untouched.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import hiredis
 
-# First, as in a blocking client: modules of redis-py import each other, and two threads that begin
-# at different ends of it fail with a deadlock of their imports (seen with 8.1).
+# First, as in a blocking client: modules of redis-py import each other, and two threads that import
+# them in different orders fail with an import deadlock (seen with 8.1).
 import redis.connection  # isort: skip  # pyright: ignore[reportUnusedImport]
 import redis.asyncio.connection
 from redis.asyncio.retry import Retry
@@ -29,7 +29,7 @@ from ..settings import Node, Settings, where
 from .connection import cannot_connect, new_connection
 
 _Pending = tuple["asyncio.Future[Any]", int, float]
-JOINED_MAX = 32  # the server begins with so many while we make the next ones
+JOINED_MAX = 32  # so many are sent at once: the server serves them while we make the next ones
 
 
 class AioStream(Receiver):
@@ -51,22 +51,22 @@ class AioStream(Receiver):
         )
         try:
             await made.connect()
-            if made._writer.is_closing() or made._reader.at_eof():  # redis-py alone was told
+            if made._writer.is_closing() or made._reader.at_eof():  # only redis-py noticed
                 raise ConnectionResetError("the server closed it")
         except (Exception, asyncio.CancelledError) as error:
             await made.disconnect(nowait=True)
-            # uvloop raises RuntimeError for what is written after the connection was lost.
+            # uvloop raises RuntimeError for a write after the connection was lost.
             if isinstance(error, (RedisError, OSError, RuntimeError)):
                 raise cannot_connect(self.node, error) from error
             raise
         self._writer = made._writer  # kept: it would close its transport when it is collected
-        made._reader = made._writer = None  # redis-py would close what is ours now
+        made._reader = made._writer = None  # redis-py would close the transport
         self._transport: asyncio.WriteTransport = self._writer.transport
         self._writer.transport.set_protocol(self)
 
 
 class AioConnection(AioStream):
-    """One connection, used by all who have something to request."""
+    """A connection whose requests are pipelined, for all tasks."""
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
@@ -82,10 +82,11 @@ class AioConnection(AioStream):
         self.usable = True
 
     def request(self, payload: bytes, count: int, request_timeout: float) -> asyncio.Future[Any]:
-        """Send with the others of this iteration. The future has the replies; for 0 a bare one."""
+        """Send with the other requests of this iteration. The future gets a list of ``count``
+        replies; for 0 one reply by itself."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._pending and not self._out and self.usable:
-            self._transport.write(payload)  # nobody to be joined with
+            self._transport.write(payload)  # there is nothing to send it with
         else:
             if not self._out:
                 self._loop.call_soon(self._flush)
@@ -126,14 +127,14 @@ class AioConnection(AioStream):
         self.fail(str(exc or "the server closed it"))
 
     def fail(self, why: str) -> None:
-        """Close the connection; whoever waits for a reply does not know what became of it."""
+        """Close the connection; requests without a reply end with OutcomeUnknown."""
         self.close()
         pending, self._pending = self._pending, deque()
         for future, _, _ in pending:
             if not future.done():
                 text = f"the connection to {where(self.node)} broke ({why})"
                 future.set_exception(OutcomeUnknown(text))
-                future.exception()  # looked at: the task may have been cancelled
+                future.exception()  # retrieved here: the task may have been cancelled
 
     def _watch(self, due: float) -> None:
         if self._timer is not None:
@@ -141,7 +142,7 @@ class AioConnection(AioStream):
         self._timer = self._loop.call_at(due, self._look)
 
     def _look(self) -> None:
-        """See whether a reply is overdue: then all that come after it would be."""
+        """Close the connection if a reply is overdue: then all later ones would be."""
         self._timer = None
         if self._pending:
             due = min(pending[2] for pending in self._pending)
@@ -160,7 +161,7 @@ class AioConnection(AioStream):
 
 
 class AioSubscription(AioConnection):
-    """A connection that, after its first reply, only receives what is published."""
+    """A connection that, after its first reply, only receives published messages."""
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
@@ -182,7 +183,7 @@ class AioSubscription(AioConnection):
         return None
 
     def on_message(self, handle: Callable[[bytes], None]) -> None:
-        self._handle = handle  # whoever waits is woken one iteration of the loop earlier
+        self._handle = handle  # a waiter is woken one iteration of the loop earlier
 
     async def receive(self, seconds: float) -> list[bytes]:
         if not self._messages and not self.broken:

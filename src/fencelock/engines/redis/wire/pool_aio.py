@@ -1,7 +1,7 @@
 """The connections of an asyncio program: one for each server and purpose, for all its tasks.
 
-All who need a connection that is not there yet wait for the same one. A subscription is a
-connection by itself, because nothing else can be requested over it.
+All tasks that need a connection that is not there yet wait for the same one. A subscription is a
+connection by itself, because no other request can be sent on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .connection_aio import AioConnection, AioSubscription
 
 
 class AioFastPath:
-    """Requests of one reply to one server: what is awaited is the future itself."""
+    """Requests of one reply to one server: the caller awaits the future itself."""
 
     direct = None
 
@@ -64,16 +64,17 @@ class AioPool:
     async def connected(
         self, node: Node, purpose: Purpose, request_timeout: float
     ) -> AioConnection:
-        """The connection to a server; made if there is none, within so many seconds."""
+        """Return the connection to a server, made within so many seconds if there is none."""
         connection = self._connections.get((node, purpose))
         if connection is None or not connection.usable:
             connection = await self._connect(node, purpose, request_timeout)
         return connection
 
     async def _connect(self, node: Node, purpose: Purpose, request_timeout: float) -> AioConnection:
-        """All who need the same connection wait for one; that one of them leaves ends nothing.
+        """Connect, together with all tasks that need the same connection; one that leaves ends
+        nothing.
 
-        One that was begun before we came, perhaps while the server was silent, may fail: then
+        An attempt that began before this call, perhaps while the server was silent, may fail: then
         there is time for another.
         """
         until = self._loop.time() + request_timeout
@@ -140,6 +141,6 @@ class AioPool:
 
 
 def _close_quietly(connection: AioConnection, task: asyncio.Task[None]) -> None:
-    """Nobody wants the connection any more, if it was made at all."""
+    """Close a connection that nobody needs any more, if it was made at all."""
     if not task.cancelled() and task.exception() is None:
         connection.close()

@@ -1,8 +1,8 @@
--- One node's vote: the key is set for us if it is free or ours already, and the fence is written
--- with it if it is above all that this node has heard of.
+-- Cast one node's vote: set the key if it is free or the owner's already, and write the fence to
+-- the record if it is higher than the one there.
 -- KEYS: lock, record. ARGV: owner, ttl in ms, fence or 0 for none, meta.
--- Answers {1, fence on record, 1 if that one is ours or 0, clock in µs}, or, where another has the
--- key, {0, ms left, its value, its meta if the record is its own}.
+-- Return {1, fence of the record, 1 if it is this owner's or 0, clock in µs}, or, if the key is
+-- another owner's, {0, ms left, value of the key, meta of the record if it is of the same owner}.
 -- The record is "<fence> <owner> 1 <ttl> <since> <meta>", as redis:// writes it.
 --+ constants.lua
 local call, owner, ttl, fence = redis.call, ARGV[1], ARGV[2], ARGV[3]
@@ -20,7 +20,7 @@ local time = call('TIME')
 local micros = string.sub('000000', #time[2] + 1) .. time[2]
 if old then
     local last, grantee = string.match(old, '^(%d+) (%S+)')
-    if grantee == owner and not fresh then return {1, last, 1, time[1] .. micros} end -- asked again
+    if grantee == owner and not fresh then return {1, last, 1, time[1] .. micros} end -- a retry
     if fence ~= '0' and last and tonumber(fence) <= tonumber(last) then
         return {1, last, 0, time[1] .. micros}
     end

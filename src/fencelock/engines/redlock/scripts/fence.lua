@@ -1,6 +1,7 @@
--- Write a higher fence for a grant, as long as the key is still ours at this node.
+-- Write a higher fence for a grant, if the owner still has the key at this node.
 -- KEYS: lock, record. ARGV: owner, ttl in ms, fence, meta.
--- Answers 1 when it is written, 0 when the key is not ours, or the fence that is in the way.
+-- Return 1 if it was written; 0 if the owner does not have the key; or the fence of the record, if
+-- that is higher, or equal and another owner's.
 --+ constants.lua
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local last, grantee = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%S+)')

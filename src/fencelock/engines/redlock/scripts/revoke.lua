@@ -1,5 +1,5 @@
--- Take the key from one owner at one node, and leave the reason for it to find when it renews.
--- KEYS: lock, record. ARGV: owner, reason. Answers 1 if the owner had it.
+-- Take the key from one owner at one node, and store the reason, which the owner reads when it
+-- renews. KEYS: lock, record. ARGV: owner, reason. Return 1 if the owner had it.
 --+ constants.lua
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local left = redis.call('PTTL', KEYS[1])

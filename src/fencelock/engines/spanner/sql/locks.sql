@@ -1,8 +1,8 @@
 -- The table of the locks, and the statements that read it. Writes are mutations of a commit.
 
 -- table: table
--- granted_at is the commit timestamp of the grant, and its microseconds are the fence. A row whose
--- lease ended a day ago is deleted by Spanner; that of a lock that is released goes at once.
+-- granted_at is the commit timestamp of the grant, and its microseconds are the fence. Spanner
+-- deletes a row whose lease ended a day ago; a release deletes its row at once.
 CREATE TABLE IF NOT EXISTS `{t}` (
   name STRING(MAX) NOT NULL,
   owner STRING(MAX),
@@ -22,7 +22,7 @@ UNIX_MICROS(CURRENT_TIMESTAMP())
 SELECT wanted, {columns} FROM UNNEST(@names) AS wanted LEFT JOIN `{t}` ON name = wanted
 
 -- statement: lock
--- A read lock would have to become a write lock at the commit, and two that wait for that abort.
+-- A shared lock would have to be upgraded at the commit, and two that wait for that abort.
 @{LOCK_SCANNED_RANGES=exclusive} {look}
 
 -- statement: scan

@@ -1,5 +1,5 @@
--- The tables of a lock file. A release that adds some makes them in older files, too, and leaves the
--- version of the schema as it is: older releases do not know them and go on beside the newer ones.
+-- The tables of a lock file. A release that adds tables creates them in older files, too, and keeps
+-- the version of the schema: older releases do not know them and work beside the newer ones.
 
 -- table: waiters
 CREATE TABLE IF NOT EXISTS waiters (
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS revoked (
     owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL
 ) WITHOUT ROWID
 
--- Semaphores and read/write locks. A key is the name behind one character that no name can have:
+-- Semaphores and read/write locks. A key is one character that no name can have, and then the name:
 -- U+0001 for a semaphore, U+0002 for a read/write lock.
 
 -- table: shares
@@ -36,9 +36,9 @@ CREATE TABLE IF NOT EXISTS share_waiters (
 ) WITHOUT ROWID
 
 -- table: share_names
--- One row for each key that is held or waited for, kept by the triggers below: nobody has to go
--- through all holders. No share ends before ends_at, and no slot below low_slot is free; both may
--- be lower than need be.
+-- One row for each key that is held or waited for, maintained by the triggers below, so that no
+-- transaction has to read all holders. No share ends before ends_at, and no slot below low_slot is
+-- free; both may be lower than necessary.
 CREATE TABLE IF NOT EXISTS share_names (
     key TEXT PRIMARY KEY, capacity INTEGER NOT NULL, used INTEGER NOT NULL,
     ends_at REAL NOT NULL, low_slot INTEGER,
@@ -80,7 +80,7 @@ CREATE TRIGGER IF NOT EXISTS share_waiter_left AFTER DELETE ON share_waiters BEG
         AND NOT EXISTS (SELECT 1 FROM share_waiters WHERE key = OLD.key);
 END
 
--- What is remembered for names. All items of a name are kept until the latest of their ends.
+-- The memos of names. All items of a name are kept until the latest of their ends.
 
 -- table: memos
 CREATE TABLE IF NOT EXISTS memos (
@@ -88,8 +88,8 @@ CREATE TABLE IF NOT EXISTS memos (
     PRIMARY KEY (name, item)
 ) WITHOUT ROWID
 
--- The locks come last, so that the last page of a new file has rows: a file that is cut short is
--- then found to be damaged.
+-- The locks come last, so that the last page of a new file has rows: a truncated file is then found
+-- to be damaged.
 
 -- table: locks
 CREATE TABLE IF NOT EXISTS locks (
@@ -98,8 +98,8 @@ CREATE TABLE IF NOT EXISTS locks (
 ) WITHOUT ROWID
 
 -- row: highest_fence
--- The highest fence stands in a row of its own, under the one name that no lock can have, and in
--- the same table: so a grant writes one page and not two.
+-- The highest fence is in a row of its own, under the one name that no lock can have, and in the
+-- same table: so a grant writes one page and not two.
 INSERT OR IGNORE INTO locks VALUES ('', '', 0, 0, 0, 9e99, 0, '{}')
 
 -- trigger: mark

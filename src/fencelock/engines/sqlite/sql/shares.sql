@@ -1,4 +1,4 @@
--- The statements of shares.py. ?1 is the key of a name everywhere.
+-- The statements of shares.py. In all of them, ?1 is the key of a name.
 
 -- part: free_slot
 -- The lowest free slot of a semaphore, searched from low_slot; none for a read/write lock.
@@ -12,11 +12,11 @@ CASE WHEN ?1 < char(2) THEN COALESCE(
   0) END
 
 -- part: is_handed
--- A waiter whose share was handed over and is not claimed yet.
+-- Whether a share was handed to a waiter, which has not claimed it yet.
 EXISTS (SELECT 1 FROM shares s WHERE s.key = w.key AND s.owner = w.owner)
 
 -- statement: take_free
--- By itself a transaction. It changes nothing when anything is unusual.
+-- A transaction by itself. It changes nothing in any unusual case.
 INSERT INTO shares SELECT ?1, ?2, ?3, ?4, {free_slot}, ?5, ?6, ?7, ?8, ?9, ?10
 WHERE ?5 > (SELECT fence FROM locks WHERE name = '')
   AND NOT EXISTS (SELECT 1 FROM share_waiters WHERE key = ?1)
@@ -28,7 +28,7 @@ WHERE ?5 > (SELECT fence FROM locks WHERE name = '')
 {take_free} RETURNING slot
 
 -- statement: give_back
--- By itself a transaction, where nobody waits.
+-- A transaction by itself, for a name that nobody waits for.
 DELETE FROM shares WHERE key = ?1 AND owner = ?2 AND expires_at > ?3
   AND NOT EXISTS (SELECT 1 FROM share_waiters WHERE key = ?1)
 
@@ -78,7 +78,7 @@ UPDATE share_names SET ends_at =
 WHERE key = ?1
 
 -- statement: next_waiter
--- Behind a place in the queue: the first whose turn it could be, or that was not seen for too long.
+-- The first waiter after a position that could be next, or that was not seen for too long.
 SELECT w.place, w.owner, w.units, w.capacity, w.ttl, w.inbox, w.meta, w.seen_at < ?3
 FROM share_waiters w WHERE w.key = ?1 AND w.place > ?2
   AND (w.seen_at < ?3 OR NOT (w.lapsed OR {is_handed}))

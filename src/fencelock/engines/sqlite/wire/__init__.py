@@ -1,1 +1,1 @@
-"""What knows the file, the file system and the sockets beside it; nothing here knows locks."""
+"""The file, its file system and the sockets beside it; nothing here knows locks."""

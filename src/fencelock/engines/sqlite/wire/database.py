@@ -6,20 +6,20 @@ busy, and notices when the file was removed or replaced. It knows nothing about 
 The keeper's renewals share the connection: SQLite has one writer at a time anyway, so a connection
 of their own would gain them nothing.
 
-In the main thread a signal handler may raise between any two bytecodes, again while the first
-exception is on its way. A transaction that stayed open would block the file for every process, and
-a mutex that stayed locked every thread of this one. So both are ended by a single call into C that
+In the main thread a signal handler may raise between any two bytecodes, and again while the first
+exception propagates. A transaction that stayed open would block the file for every process, and a
+mutex that stayed locked every thread of this one. So both are ended by a single call into C that
 nothing can come before:
 
 * A transaction is the body of ``with connection``, whose ``__exit__`` is C and commits or rolls
   back; it begins inside that body.
 * The mutex is acquired inside ``try`` and released at the very beginning of ``finally``. It is an
   RLock, because that refuses to be released by a thread that did not get as far as acquiring it.
-* What is opened is closed by its own deallocation, should nobody have come to keep it.
+* A connection that was opened but not assigned yet is closed by its own deallocation.
 
 SQLite remembers for a whole process which locks it holds on a file, and a forked child inherits the
-memory without the locks. So nobody of ours is inside SQLite while the process forks, and a child
-closes what it inherited before it opens the file itself.
+memory without the locks. So none of our threads is inside SQLite while the process forks, and a
+child closes what it inherited before it opens the file itself.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ T = TypeVar("T")
 
 TRUST_S = 0.1  # how long to believe that the path still leads to the file we opened
 PAUSE_MIN_S, PAUSE_MAX_S = 0.00005, 0.005  # SQLite's own waiting begins at a whole millisecond
-RETURNING = sqlite3.sqlite_version_info >= (3, 35)  # it can say what a statement has changed
+RETURNING = sqlite3.sqlite_version_info >= (3, 35)  # whether SQLite has the RETURNING clause
 FORK_S = 1.0  # the longest that a fork waits for a transaction to end
 MUTEX_S = 10.0  # the longest that a thread waits for the others of its client
 
 
 class _Busy:
-    """Another process is writing the file: nothing has happened."""
+    """The result of a call that failed with SQLITE_BUSY: nothing has happened."""
 
 
 _BUSY: Final = _Busy()
@@ -63,7 +63,7 @@ class Database:
 
     _connection: sqlite3.Connection | None = None
     _pin: WalPin | None = None
-    _pid = 0  # until it is made: a signal handler may raise before
+    _pid = 0  # until __init__ has ended: a signal handler may raise before
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Database:
         self._exclusive(self._open)
 
     def close(self) -> None:
-        """Close the file; later calls say so."""
+        """Close the file; later calls raise Unavailable."""
         self._closed = True
         self._exclusive(self._shut)
 
@@ -109,7 +109,7 @@ class Database:
             raise mapped(error, self.path) from error
 
     def read_nowait(self, sql: str) -> list[tuple[Any, ...]] | None:
-        """Read what takes microseconds, without ever waiting; None where that cannot be."""
+        """Run a read that takes microseconds, without ever waiting; None where it would wait."""
         try:
             connection = self._connection
             if not self._mutex.acquire(blocking=False):
@@ -123,7 +123,7 @@ class Database:
             try:
                 self._mutex.release()
             except RuntimeError:
-                pass  # it was not ours
+                pass  # this thread did not have it
 
     def autocommit(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
         """Run one statement as a transaction: False if it changes nothing, None on a busy file."""
@@ -192,7 +192,7 @@ class Database:
             pause = min(pause * 2, PAUSE_MAX_S)
 
     def _exclusive(self, call: Callable[..., T], *arguments: object) -> T:
-        """Make a call that no other thread makes at the same time."""
+        """Make a call under the mutex."""
         try:
             if not self._mutex.acquire(blocking=False):
                 self._wait_for_mutex()
@@ -208,7 +208,7 @@ class Database:
             try:
                 self._mutex.release()
             except RuntimeError:
-                pass  # the wait for it was cut short: it is not ours
+                pass  # the wait for it was cut short: this thread does not have it
 
     def _wait_for_mutex(self) -> None:
         """Wait for the mutex while another thread of this client uses the file."""
@@ -220,7 +220,7 @@ class Database:
             )
 
     def _checked_connection(self, now: float) -> sqlite3.Connection:
-        """Return the connection, opened anew if the file was removed or replaced under us."""
+        """Return the connection, reopened if the file was removed or replaced since."""
         connection = self._connection
         if connection is not None and now < self._trusted_until:
             return connection
@@ -237,7 +237,7 @@ class Database:
         return self._open()  # a file that is gone is not trusted again, even if this fails
 
     def _is_same_file(self) -> bool:
-        """Whether the path still leads to the file we opened."""
+        """Return whether the path still leads to the file we opened."""
         status = os.stat(self.path)
         return (status.st_dev, status.st_ino) == self._identity
 
@@ -281,7 +281,7 @@ class Database:
 
     def hold_for_fork(self) -> None:
         """Keep all threads out of SQLite while the process forks."""
-        _held_for_fork.append(self._mutex)  # first: whatever comes now, it is released
+        _held_for_fork.append(self._mutex)  # first: whatever interrupts us, it is released
         self._mutex.acquire(timeout=FORK_S)
 
     def __del__(self) -> None:
@@ -303,7 +303,7 @@ def _after_fork() -> None:
         try:
             _held_for_fork.pop().release()
         except RuntimeError:
-            pass  # it could not be had in time
+            pass  # it was not acquired in time
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,6 +1,6 @@
-"""Opening the file of the embedded engine, and refusing what is not ours or cannot be trusted.
+"""Open the file of the embedded engine, and refuse a file that is not ours or cannot be trusted.
 
-* A file that is no database, or another program's database, is looked at byte by byte and left
+* A file that is no database, or another program's database, is recognized by its bytes and left
   untouched.
 * Network file systems are refused: WAL needs memory that all processes share.
 * A file that can be reached by two paths is refused: the WAL lies beside the path, so each path
@@ -9,8 +9,8 @@
   every holder dies with it, and the next fence is max(last + 1, wall clock in µs), so it does not
   go back either.
 * Leases are timed on the boot clock, which starts again with the machine. So a row that was written
-  in the future was written before the machine last started, and is dropped. One that was not may be
-  alive, and lasts until its ttl has passed. No boot id decides: containers have some of their own.
+  in the future was written before the machine last started, and is deleted. Any other row may be of
+  a live lease, and lasts until its ttl has passed. No boot id decides: containers have their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .mounts import mounts, refuse_network, refuse_second_path
 
 APPLICATION_ID = 0x464E434C  # "FNCL"
 SCHEMA_VERSION = 1
-ADDED_TABLE = "memos"  # if it is there, all are: they are made in one transaction
+ADDED_TABLE = "memos"  # if it is there, all tables are: they are made in one transaction
 HEADER = b"SQLite format 3\x00"
 CREATION_S = 5.0  # another process may be making the file at this very moment
 FUTURE_S = 1.0  # clocks of one machine agree far better than this
@@ -44,7 +44,7 @@ KEEP_FROM_NOW_ON = "UPDATE memos SET until = ?1 + keep WHERE until - keep > ?1"
 
 
 def open_file(path: str, clock: Callable[[], float], timeout: float) -> sqlite3.Connection:
-    """Open the file, making it if need be; raise of our tree otherwise, with nothing changed."""
+    """Open the file, making it if need be; else raise an error of ours, with nothing changed."""
     mountinfo = mounts()
     refuse_network(path, mountinfo)
     folder = os.path.dirname(path)
@@ -89,12 +89,12 @@ def _prepare(
     if execute("SELECT 1 FROM sqlite_master WHERE name=?", (ADDED_TABLE,)).fetchone() is None:
         _add_tables(connection)
     _end_earlier_boots(connection, clock)
-    execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
+    execute("PRAGMA busy_timeout=0")  # we wait for a busy file ourselves: SQLite's wait is coarse
 
 
 def _use_wal(connection: sqlite3.Connection, timeout: float) -> None:
-    """Turn the WAL on. Here SQLite waits for nobody, so whoever is in the way is ours to wait for:
-    others who open a new file at this moment.
+    """Turn WAL mode on. SQLite does not wait for a busy file here, so we wait for other processes
+    that open a new file at this moment.
     """
     give_up = time.monotonic() + timeout
     while True:
@@ -120,8 +120,8 @@ def _create(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _add_tables(connection: sqlite3.Connection) -> None:
-    """Make what a file of an earlier release lacks. That release, which may still be in use beside
-    us, does not know these tables and is not disturbed by them.
+    """Make the tables that a file of an earlier release lacks. That release, which may still be in
+    use beside us, does not know these tables and is not disturbed by them.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -129,7 +129,7 @@ def _add_tables(connection: sqlite3.Connection) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    from pathlib import Path  # as a rule a file has its tables, and this is not needed
+    from pathlib import Path  # here: as a rule a file has its tables, and this is not needed
 
     from ..._sql.sections import composed
 
@@ -140,8 +140,8 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 def _remove_stale_index(path: str) -> None:
     """Unlink the WAL index of a file that was deleted while processes had it open.
 
-    It would be taken for that of the new file. Nobody can have made one for the new file yet: it is
-    empty, and locked by us.
+    SQLite would take it for that of the new file. Nobody can have made one for the new file yet:
+    that file is empty, and locked by us.
     """
     try:
         os.unlink(path + "-shm")
@@ -150,13 +150,13 @@ def _remove_stale_index(path: str) -> None:
 
 
 def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
-    """Drop the rows that were written before the machine last started, as far as that is certain.
+    """Delete the rows that were written before the machine last started, as far as that is certain.
 
-    A lease was last extended at ``expires_at - ttl``. When that lies in the future, the clock has
-    begun again since. When it does not, the lease may be alive: it is left, and ends within its
-    ttl. What is remembered outlasts the start of the machine, and is kept as long again. A client
-    that finds such rows has opened the file after the start of the machine, so one search is
-    enough.
+    A lease was last extended at ``expires_at - ttl``. When that lies in the future, the boot clock
+    has started again since. When it does not, the lease may be alive: it is left, and ends within
+    its ttl. Remembered items outlast the start of the machine, and are kept for their full time
+    again. A client that finds such rows has opened the file after the start of the machine, so one
+    search is enough.
     """
     late = (clock() + FUTURE_S,)
     searched = (*FROM_THE_FUTURE, MEMOS_FROM_THE_FUTURE)
@@ -164,18 +164,18 @@ def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float
         return
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        late = (clock() + FUTURE_S,)  # nobody writes now: whatever lies ahead of this is not ours
+        late = (clock() + FUTURE_S,)  # nobody else writes now: any later row is of an earlier boot
         for rows in FROM_THE_FUTURE:
             connection.execute(f"DELETE {rows}", late)
         connection.execute(KEEP_FROM_NOW_ON, late)
 
 
 def _refuse_foreign(path: str) -> None:
-    """Read the first bytes without letting SQLite near the file."""
+    """Refuse a file that is not ours, by its first bytes, before SQLite opens it."""
     give_up = time.monotonic() + 1.0
     while True:
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its writer
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for a writer
                 raise Misconfigured(f"{path} is a directory or a device, no file: name a file")
             with open(path, "rb") as file:
                 head = file.read(100)
@@ -189,7 +189,7 @@ def _refuse_foreign(path: str) -> None:
             return
         if not os.path.exists(path + "-journal") or time.monotonic() > give_up:
             break
-        time.sleep(0.01)  # it is being made by another process
+        time.sleep(0.01)  # another process is making it
     what = "another program's database" if head.startswith(HEADER) else "no database"
     raise Misconfigured(f"{path} is {what} and was left untouched: choose another path")
 
@@ -201,7 +201,7 @@ def _application(head: bytes) -> int:
 def mapped(
     error: sqlite3.Error, path: str, committing: bool = False
 ) -> EngineError | OutcomeUnknown:
-    """Translate SQLite's errors into ours: the one table."""
+    """Map an error of SQLite to one of ours: this is the only table."""
     name = str(getattr(error, "sqlite_errorname", "") or "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Unavailable(f"{path} is kept busy by another process ({error}); nothing happened")
@@ -222,7 +222,7 @@ def mapped(
 def absolute(path: str) -> str:
     """Return the file that a URL means: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
 
-    Worked out once, so that a later change of the working folder does not move the locks.
+    It is resolved once, so that a later change of the working folder does not move the locks.
     """
     if "\0" in path:
         raise Misconfigured("the path of a sqlite:// URL contains a NUL character")

@@ -1,4 +1,4 @@
-"""Where a path leads: SQLite cannot lock safely on a network file system, nor by two paths."""
+"""Check a path: SQLite cannot lock safely on a network file system, nor by two paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NETWORK_FILE_SYSTEMS = {
 
 
 def mounts() -> str:
-    """Read what is mounted where, as the kernel shows it; nothing where it does not."""
+    """Read the kernel's ``mountinfo``; an empty text where there is none."""
     try:
         with open("/proc/self/mountinfo") as file:
             return file.read()
@@ -27,7 +27,7 @@ def mounts() -> str:
 
 
 def file_system(path: str, mountinfo: str) -> tuple[str, str]:
-    """Find kind and mount point of a path's file system in the text of ``mountinfo``."""
+    """Find the type and mount point of a path's file system in the text of ``mountinfo``."""
     best, kind = "", ""
     for line in mountinfo.split("\n"):  # other line breaks and blanks may be part of a path
         left, _, right = line.partition(" - ")
@@ -62,9 +62,9 @@ def refuse_second_path(path: str, mountinfo: str) -> None:
     """Raise if the file can be reached by another path, too: SQLite keeps its log beside the path,
     so clients that come by different paths would not see each other's locks.
 
-    Both cannot be seen from every side: the original of a file that is mounted elsewhere looks
-    like any other. The one who opens the mount is refused, and that is enough. So it is with a hard
-    link that is made later: whoever opens either name from then on is refused.
+    That cannot be seen from both paths: the original of a file that is mounted elsewhere looks like
+    any other. A client that opens the mount is refused, and that is enough. So it is with a hard
+    link that is made later: a client that opens either name from then on is refused.
     """
     if os.path.realpath(path) != path:
         raise Misconfigured(
@@ -79,7 +79,7 @@ def refuse_second_path(path: str, mountinfo: str) -> None:
     try:
         links = os.stat(path).st_nlink
     except OSError:
-        return  # removed just now: whoever opens the file sees that for itself
+        return  # removed just now: the caller finds that out when it opens the file
     if links > 1:
         raise Misconfigured(
             f"{path} has {links} hard links, and SQLite keeps a log beside each name, so users of "

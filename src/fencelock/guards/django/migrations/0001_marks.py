@@ -1,4 +1,4 @@
-"""The table of the marks, exactly as ``SqlGuard.schema`` has it for this database."""
+"""Create the table of the marks, exactly as ``SqlGuard.schema`` has it for this database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of readers, for a table that was made before there were any."""
+"""Add the columns of readers to a table that was created without them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The checks, by what they are about. Each module is read by ``runner.py``."""
+"""The checks, by topic. ``runner.py`` imports each module."""

@@ -38,7 +38,7 @@ async def a_cancelled_acquire_leaves_no_orphan(context: CheckContext) -> None:
         if job.started():
             job.cancel()
         await job.end()
-        if job.error is None:  # it was quicker than the cancellation
+        if job.error is None:  # it was granted before the cancellation
             await (await job.result()).release()
         else:
             expect(isinstance(job.error, asyncio.CancelledError), f"it raised {job.error!r}")

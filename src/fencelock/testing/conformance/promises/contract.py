@@ -9,7 +9,7 @@ from ..context import BRIEF_S, LONG_S, CheckContext, engine_of, grant_of
 
 
 async def _is_free(context: CheckContext, client: aio.Client, name: str) -> bool:
-    """Whether the engine grants the name to a stranger; it is given back at once."""
+    """Return whether the engine grants the name to a new owner, which gives it back at once."""
     request = context.request(name)
     answer = await engine_of(client).acquire(request)
     await engine_of(client).withdraw(request)
@@ -17,7 +17,7 @@ async def _is_free(context: CheckContext, client: aio.Client, name: str) -> bool
 
 
 def _stranger(context: CheckContext, grant: Grant) -> Grant:
-    """The same hold, claimed by somebody who is not its owner."""
+    """Return the same grant with another owner."""
     return grant._replace(owner=context.world.owner())
 
 
@@ -141,7 +141,7 @@ async def renewal_never_reacquires(context: CheckContext) -> None:
 
     await context.until(over, "a grant must expire")
     for grant in (released, expired):
-        (answer,) = await engine.renew([grant._replace(ttl=LONG_S)])  # and time to answer
+        (answer,) = await engine.renew([grant._replace(ttl=LONG_S)])  # a ttl with time to answer
         expect(isinstance(answer, Gone), f"a renewal took a free lock again: {answer!r}")
         expect(await _is_free(context, other, grant.name), "the renewal made a new record")
 

@@ -14,7 +14,7 @@ async def exclusion_holds_between_contenders(context: CheckContext) -> None:
     name, times, count = context.name(), 5, 6
     clients = [await context.connect() for _ in range(3)]
     inside: list[int] = []
-    updates = [0]  # read, let others run, write: what a lock is for
+    updates = [0]  # read, let others run, write: the sequence that a lock protects
 
     async def contend(number: int, client: aio.Client) -> None:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""Check what is listed of semaphores, read/write locks and elections: who, as what, how long."""
+"""Check how semaphores, read/write locks and elections are listed: owners, roles and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check what inspect, scan and revoke say of holders and waiters."""
+"""Check what inspect, scan and revoke report of holders and waiters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check what an engine remembers for a name apart from its holders, and whom it tells of changes.
+"""Check what an engine remembers for a name apart from its holders, and how it reports changes.
 
 Once-per-schedule jobs, latches, barriers and elections are built on these.
 """

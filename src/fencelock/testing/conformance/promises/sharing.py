@@ -1,4 +1,4 @@
-"""Names that several hold: semaphores and read/write locks."""
+"""Check names that several may hold: semaphores and read/write locks."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ async def a_reader_cannot_become_a_writer(context: CheckContext) -> None:
     name, client = context.name(), await context.connect()
     lock = client.rwlock(name, ttl=LONG_S)
     reader = await lock.read().acquire()
-    hasty = client.rwlock(name, ttl=LONG_S, timeout=BRIEF_S)  # refused at once, or not at all
+    hasty = client.rwlock(name, ttl=LONG_S, timeout=BRIEF_S)  # refused at once, or it times out
     await refused(UsageError, hasty.write().acquire(), "writing below one's own read lock")
     reader.check()
     mutex = await (await context.connect()).lock(context.name("mutex"), ttl=LONG_S).acquire()

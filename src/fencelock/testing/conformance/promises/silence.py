@@ -1,4 +1,4 @@
-"""Check a silent engine: calls end in time, a doubt is reported, nothing is left behind."""
+"""Check a silent engine: calls end in time, unknown outcomes are reported, nothing is left."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def a_waiter_survives_a_short_outage(context: CheckContext) -> None:
     name, faults = context.name(), Faults()
     holder, client = await context.connect(), await context.connect(faults)
     lease = await holder.lock(name, ttl=LONG_S).acquire()
-    context.record.look_in = SECOND_S + BRIEF_S  # its first look of its own comes after a whole ttl
+    context.record.look_in = SECOND_S + BRIEF_S  # it retries by itself only after a whole ttl
     job = context.start(client.lock(name, ttl=SECOND_S, timeout=context.timeout).acquire)
     try:
         await context.until_waiting(name)
@@ -115,9 +115,9 @@ async def a_waiter_survives_a_short_outage(context: CheckContext) -> None:
 async def _is_unknown(
     context: CheckContext, job: Running[Any], client: aio.Client, timeout: float = 0.0
 ) -> None:
-    """The call ends although the engine does not answer, and what is owed can be seen.
+    """Check that a call ends although the engine does not answer, and that ``owed`` shows it.
 
-    What is waited for is that it ends at all before the engine answers: speed is not tested.
+    It only has to end before the engine answers: speed is not tested.
     """
     await job.end(timeout + GRACE_S + context.timeout)
     expect(
@@ -128,7 +128,7 @@ async def _is_unknown(
 
 
 async def _is_undone(context: CheckContext, client: aio.Client) -> None:
-    """The engine answers again, and has confirmed what was owed."""
+    """Check that the engine confirms what is owed once it answers again."""
 
     async def confirmed() -> bool:
         return client.owed == ()

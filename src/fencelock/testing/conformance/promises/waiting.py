@@ -45,7 +45,7 @@ async def a_newcomer_does_not_overtake(context: CheckContext) -> None:
 async def a_release_wakes_a_waiter(context: CheckContext) -> None:
     """A waiter is told that the lock is free; it does not find out by looking now and then."""
     name, client, rival = context.name(), await context.connect(), await context.connect()
-    context.record.look_in = LONG_S  # its own look comes after the limit below
+    context.record.look_in = LONG_S  # it retries by itself only after the limit below
     for _ in range(3):
         lease = await client.lock(name, ttl=2 * LONG_S).acquire()
         before = context.record.waiting(name)
@@ -80,7 +80,7 @@ async def a_waiter_that_timed_out_is_gone(context: CheckContext) -> None:
     await context.until_waiting(name, 2)
     await refused(AcquireTimeout, impatient.result(), "waiting for a held lock")
 
-    async def has_left() -> bool:  # at once, unless the engine does not answer for a while
+    async def has_left() -> bool:  # true at once, unless the engine does not answer for a while
         return len((await clients[0].inspect(name)).waiters) <= 1
 
     await context.until(has_left, "one waits and one gave up, and the queue must have one")
@@ -94,7 +94,7 @@ async def a_waiter_that_does_not_answer_is_passed_over(context: CheckContext) ->
     """A dead waiter at the head of the queue holds the others up for one ttl at most."""
     name, clients = context.name(), [await context.connect() for _ in range(3)]
     lease = await clients[0].lock(name, ttl=LONG_S).acquire()
-    await context.enqueue(clients[1], context.request(name, ttl=BRIEF_S))  # and never comes back
+    await context.enqueue(clients[1], context.request(name, ttl=BRIEF_S))  # and never retries
     waiter = context.start(clients[2].lock(name, ttl=LONG_S, timeout=context.timeout).acquire)
     await context.until_waiting(name, 2)
     await lease.release()
