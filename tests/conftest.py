@@ -68,6 +68,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     grid.label(item)
     if slow.is_slow(item):
         item.add_marker("slow")
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(slow.TIMEOUT_S))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -8,12 +8,11 @@ meant to be late would learn that nobody knows. Tests of what happens then keep 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from fencelock._client import acquire, attempt_all, client, lease_lifecycle, pending
-from fencelock.engines.redis import engine as redis_engine
-from fencelock.engines.zookeeper.wire import connection as zookeeper_connection
 from fencelock.recipes import barrier, board, latch, once, several
 from fencelock.worlds import aio_shield
 
@@ -43,18 +42,23 @@ USERS: tuple[ModuleType, ...] = (
     lease_lifecycle,
     once,
     pending,
-    redis_engine,
     several,
 )
 
 
 def lengthen_grace(
-    patch: Callable[[object, str, object], None] = setattr, seconds: float = GRACE_S
+    patch: Callable[[object, str, object], None] = setattr,
+    seconds: float = GRACE_S,
+    scheme: str = "",
 ) -> None:
-    """Give engines this much time in this process."""
+    """Give engines this much time in this process, which may use the one of a scheme only."""
     for user in USERS:
         patch(user, "GRACE_S", seconds)
-    patch(zookeeper_connection, "REQUEST_TIMEOUT_MIN_S", GRACE_S)  # of a short session
+    if not scheme or scheme.startswith(("redis", "valkey")):
+        patch(import_module("fencelock.engines.redis.engine"), "GRACE_S", seconds)
+    if not scheme or scheme.startswith("zookeeper"):  # of a short session
+        connection = import_module("fencelock.engines.zookeeper.wire.connection")
+        patch(connection, "REQUEST_TIMEOUT_MIN_S", GRACE_S)
 
 
 def concerns_it(item: pytest.Item) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+TIMEOUT_S = 400  # none can hang, but some have hundreds of processes and others beside them
+
 SLOW = {
     "cli/test_elect.py": "terms that are lost, by processes",
     "cli/test_engines.py": "scripts over every engine, by processes",

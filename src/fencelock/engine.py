@@ -4,13 +4,13 @@ An engine is its protocol: one class, ``async def``, that reads like the recipe 
 sees its surroundings only through the World it is given, and reaches the store through a driver or
 a wire.
 
-Rules for whoever writes one:
+Rules for the author of one:
 
 * Expected results are values (``Grant``, ``Busy``, ``Gone``), surprises are exceptions of our
   tree. Map the driver's errors in one table: nothing happened is an ``EngineError``, no answer
   is ``OutcomeUnknown``.
-* ``acquire`` is idempotent for an owner: asked again, the holder gets the same fence, a waiter
-  keeps its place. That is how a lost answer is resolved.
+* ``acquire`` is idempotent for an owner: called again, the holder gets the same fence, a waiter
+  keeps its position. That is how a lost reply is resolved.
 * ``asked_at`` of a grant is read before the request is sent (use ``model.granted``). Only
   durations cross the wire.
 * ``release``, ``renew`` and ``withdraw`` are conditioned on the owner, never on the name alone.
@@ -47,7 +47,7 @@ EVERY_PROMISE = Traits(
     shared=True,
     remembers=True,
 )
-"""What a store promises that keeps all of it. An engine that keeps less says which of it."""
+"""The traits of a store that keeps every promise. An engine that keeps fewer replaces some."""
 
 
 class Address(NamedTuple):
@@ -101,26 +101,26 @@ class Engine(ABC):
     """What this engine promises, as configured."""
 
     takes_keys: bool = False
-    """Whether a lock may be asked for by a number that other users of the store know."""
+    """Whether a lock may be requested by a number that other users of the store know."""
 
     session_bound: bool = False
     """A grant ends with a connection of its holder, which may be long before its ttl."""
 
     first_holds: bool = False
-    """The first in its queue holds the lock without asking again: whoever leaves without a word and
-    goes on living holds it in the end, and has to be withdrawn."""
+    """The first in its queue holds the lock without another request: an owner that stops waiting
+    unannounced, while its client lives on, holds it in the end and has to be withdrawn."""
 
     is_service: bool = False
     """Reached through a lock service, which does not tell who claimed a grant: another service
-    cannot stand on it."""
+    cannot be built on it."""
 
     commits: bool = False
     """Releasing commits the work of a transaction: a release that failed is raised, not retried
     behind the caller's back."""
 
     on_gone: Callable[[Collection[str], Gone], None] | None = None
-    """Set by the client. An engine that notices by itself that grants have ended tells their
-    owners here, from any thread, and need not wait to be asked by ``renew``."""
+    """Set by the client. An engine that notices by itself that grants have ended passes their
+    owners to it, from any thread, and need not wait for a ``renew``."""
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
@@ -162,11 +162,10 @@ class Engine(ABC):
     async def acquire_all(self, requests: Sequence[Request]) -> Together:
         """Take several mutexes in one step and one round trip: all of them, or nothing.
 
-        They come in the order of their names' bytes; each has an owner that asks for the first
-        time, and none is to be queued. A name that somebody holds or queues for is busy: the first
-        such name is the answer, with what ``acquire`` would say of it. None: nothing was granted,
-        and whoever wants to know more calls ``acquire`` for each. That is all that an engine says
-        that cannot do it in one step.
+        They come in the order of their names' bytes; each has a new owner, and none is to be
+        queued. A name that somebody holds or queues for is busy: the first such name is the answer,
+        with the Busy that ``acquire`` would return. None: nothing was granted, and the caller calls
+        ``acquire`` for each. An engine that cannot do it in one step always returns None.
         """
         return None
 
@@ -200,14 +199,14 @@ class Engine(ABC):
         """
 
     async def wait(self, signal: Signal, deadline: float) -> None:
-        """Let the one who waits wait, until its signal is set or the deadline has passed.
+        """Wait until the signal is set or the deadline has passed.
 
         An engine whose pushes the waiting thread can read by itself does so here.
         """
         await self.world.wait(signal, deadline)
 
     def pushed_grant(self, request: Request) -> Grant | None:
-        """The grant that a push has brought to the one who waits; told once.
+        """Return, once, the grant that a push has brought to a waiter.
 
         Engines whose pushes only say "look again" have none.
         """
@@ -219,13 +218,13 @@ class Engine(ABC):
     async def leave_queue(self, request: Request) -> None:
         """Stop waiting through this client, unlike ``withdraw``, which undoes the whole attempt.
 
-        What its owner was granted because it asked, and a position that it has through another
-        client, stay. What was handed to this client and never claimed is given back. Engines that
-        pass over a waiter that does not claim have nothing to do.
+        A grant that its owner got by a request of its own, and a position that it has through
+        another client, stay. A grant that was handed to this client and never claimed is given
+        back. Engines that pass over a waiter that does not claim have nothing to do.
         """
 
     async def announce(self, name: str) -> None:
-        """Have the signals of all who observe the name set, in whichever process they are.
+        """Have the signals of all observers of the name set, in any process.
 
         A hint, sent after something has changed: it may be lost, and observers look now and then.
         Engines whose observers see changes by themselves, or look only, do nothing.
@@ -268,18 +267,18 @@ class Engine(ABC):
         raise Unsupported(f"{self.schemes[0]} cannot list locks: ask for one name with holders()")
 
     async def diagnose(self) -> list[Finding]:
-        """What of the surroundings and settings would break a promise, with advice."""
+        """Return what in the surroundings and settings would break a promise, with advice."""
         return []
 
     def mark_failed(self, grant: Grant) -> None:
-        """The body under this lock has not ended well, or its holder was told that it is lost: what
-        a transaction did there is not to be kept.
+        """Note that the body under this lock has failed, or that its holder was told of a loss: the
+        work of its transaction must not be kept.
 
         Only engines whose holds are transactions have anything to do here; ``release`` follows.
         """
 
     def why_gone(self, grant: Grant) -> Gone:
-        """Why ``release`` has just said that this grant was no longer ours."""
+        """Return why ``release`` has just found that this grant was no longer ours."""
         return Gone("revoked", "its record was gone when it was released")
 
     def connection(self, grant: Grant) -> object:
@@ -290,14 +289,14 @@ class Engine(ABC):
         )
 
     def verification(self, grant: Grant) -> Verification:
-        """The statement by which a transaction of the caller's makes sure of a lease."""
+        """The statement by which the caller's own transaction verifies a lease."""
         raise Unsupported(
             f"{self.address.public} cannot be asked within a transaction: hand the fence to a guard"
         )
 
 
 def read_options(engine: type[Engine], given: Mapping[str, object]) -> dict[str, object]:
-    """Check the options given for an engine; an unknown one is answered with the known."""
+    """Check the options given for an engine; the error of an unknown one names the known ones."""
     for option in given:
         if option not in engine.options:
             if RENAMED.get(option) in engine.options:

@@ -59,11 +59,11 @@ class Request(NamedTuple):
     owner: str
     ttl: float
     meta: str = "{}"
-    """Who asks, as JSON text: made once, shown to whoever inspects the lock."""
+    """The caller's description as JSON text: made once, shown to those who inspect the lock."""
     queue: bool = False
     """Join the engine's queue when the lock is busy."""
     waits: bool = False
-    """The caller will queue when the lock is busy: a bare Busy is answer enough."""
+    """The caller will queue when the lock is busy: a Busy without details is enough."""
     key: int | None = None
     """The store's own number for the lock, where other programs lock by such numbers."""
     share: Share | None = None
@@ -102,7 +102,7 @@ class Busy(NamedTuple):
 
 
 Together: TypeAlias = list[Grant] | tuple[str, Busy] | None
-"""What became of a wish for several names at once: all grants, or nothing. Then it is the first
+"""The outcome of a request for several names at once: all grants, or nothing. Then it is the first
 name that is busy; or None, where the engine cannot tell in one step."""
 
 
@@ -114,7 +114,7 @@ class Gone(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """One holder, as shown to whoever asks. The owner id is a capability and is not here."""
+    """One holder, as shown to those who inspect. The owner id is a capability and is not here."""
 
     name: str
     fence: int
@@ -157,7 +157,7 @@ class Waiting(NamedTuple):
 
     @property
     def election(self) -> bool:
-        """Whether it campaigns, where the engine shows the words of those who wait."""
+        """Whether it campaigns, where the engine shows the meta of waiters."""
         return is_election(self.role, self.meta)
 
 
@@ -171,7 +171,7 @@ class State(NamedTuple):
     """How many may hold the semaphore of this name, while it is in use."""
 
     def of(self, kind: Kind) -> State:
-        """The same of one kind alone."""
+        """The holders and waiters of one kind alone."""
         return State(
             self.name,
             tuple(holding for holding in self.holders if holding.kind == kind),
@@ -227,8 +227,8 @@ class Traits(NamedTuple):
     """Locks can be listed, where the engine has that verb at all."""
     portable: bool = False
     """A grant outlives the process that acquired it, for as long as its ttl: another process that
-    knows the owner can renew and release it, or ask for it again and find it. Where the first in a
-    queue has to ask before it holds, a waiter's position is as portable."""
+    knows the owner can renew and release it, or repeat the request and get the same grant. Where
+    the first in a queue must claim the lock before it holds, a waiter's position is as portable."""
     shared: bool = False
     """Names can have several holders: semaphores and read/write locks."""
     remembers: bool = False
@@ -322,14 +322,14 @@ def role_of(share: Share | None) -> Role:
 
 
 def share_shown(share: Share | None) -> tuple[Role, int | None, int | None]:
-    """The role, the slot and the limit that a holding shows of a share."""
+    """Return the role, the slot and the limit that a Holding shows of a share."""
     if share is None or share.kind == "rwlock":
         return role_of(share), None, None
     return "semaphore", share.slot, share.limit
 
 
 def kind_of(role: Role) -> Kind:
-    """What a role is a part of."""
+    """Return the kind of lock that has this role."""
     if role == "lock":
         return "mutex"
     return "semaphore" if role == "semaphore" else "rwlock"
@@ -341,7 +341,7 @@ def is_election(role: Role, meta: Meta) -> bool:
 
 
 def in_order(holdings: Iterable[Holding]) -> list[Holding]:
-    """Holders as they are listed: by name and kind, slots by number, others by their fences."""
+    """Sort holders as they are listed: by name and kind, slots by number, others by fence."""
     return sorted(
         holdings,
         key=lambda one: (
@@ -354,12 +354,12 @@ def in_order(holdings: Iterable[Holding]) -> list[Holding]:
 
 
 def queues_in_order(waiters: Iterable[Waiting]) -> list[Waiting]:
-    """Waiters as they are listed: one queue after the other, each first come first."""
+    """Sort waiters as they are listed: one queue after the other, each first come first."""
     return sorted(waiters, key=lambda one: KINDS.index(one.kind))
 
 
 def limits_differ(name: str, theirs: int, ours: int) -> UsageError:
-    """The error of whoever wants another limit than those that use a semaphore now."""
+    """Make the error of a request whose limit differs from that of a semaphore in use."""
     return UsageError(
         f"the semaphore {name!r} is in use with limit={theirs}, and limit={ours} was asked for: "
         "give all its users the same limit, or wait until nobody holds it or waits for it"
@@ -367,7 +367,7 @@ def limits_differ(name: str, theirs: int, ours: int) -> UsageError:
 
 
 def shown(text: str) -> str:
-    """What others wrote, fit for a message, a log or a terminal: one line, nothing that acts.
+    """Make text of others safe for a message, a log or a terminal: one line, no control sequences.
 
     Control characters, line breaks, escape codes, marks that turn the direction of writing and lone
     surrogates are replaced.

@@ -66,20 +66,21 @@ _Functions: TypeAlias = tuple[Callable[[Event], object], ...]
 
 _mutex = _thread.allocate_lock()
 _muted: set[int] = set()
-"""Threads in which nobody is told anything."""
+"""Threads whose events and warnings are dropped."""
 _sink: Callable[[str], object] | None = None
 _groups: dict[str, str] = {}
 _substitute: Callable[[str, str], str] | None = None
 subscribers: _Functions = ()
-"""Who wants events. The hot path looks here whether anybody does before it makes one."""
+"""The functions that get events. The hot path checks that there are any before it makes one."""
 callers: _Functions = ()
-"""Who wants an event of kind ``engine`` for calls of an engine, too: all of them, or those that no
-other event tells of by ``call``. Those are rare, so that timing costs next to nothing."""
+"""The functions that get an event of kind ``engine`` for calls of an engine, too: for all of them,
+or for those that no other event reports by its ``call``. Those are rare, so that timing costs next
+to nothing."""
 _timers: _Functions = ()
-"""Those who want it for all."""
+"""The functions that get it for all calls."""
 context: Callable[[str], Mapping[str, str]] | None = None
-"""Called with the group when an acquire begins: words for the meta by which others see the holder.
-They are left out where they do not fit. Whoever traces sets it; nobody else needs it."""
+"""Called with the group when an acquire begins; returns entries for the meta that others see of the
+holder. They are left out where they do not fit. A tracer sets it; nobody else needs it."""
 
 # On the hot path a named tuple is made as the plain one that it is, in half the time.
 make_event: Callable[[type[Event], tuple[object, ...]], Event] = cast("Any", tuple).__new__
@@ -110,7 +111,7 @@ def subscribe(
 
 
 def _without(functions: _Functions, one: Callable[[Event], object]) -> _Functions:
-    """The functions without one of them, the first if it stands there twice."""
+    """Return the functions without one of them; of two equal ones the first is removed."""
     if one not in functions:
         return functions
     index = functions.index(one)
@@ -118,7 +119,7 @@ def _without(functions: _Functions, one: Callable[[Event], object]) -> _Function
 
 
 class Muted:
-    """A block in whose thread nobody is told anything: what happens there is not real."""
+    """A block whose thread emits no events and no warnings: what happens there is not real."""
 
     def __enter__(self) -> None:
         self._thread = _thread.get_ident()
@@ -135,7 +136,7 @@ def _is_muted() -> bool:
 
 
 def emit(event: Event) -> None:
-    """Tell all subscribers. One that fails is named in the log and harms nobody."""
+    """Call all subscribers. An error of one is logged and harms nobody."""
     if _is_muted():
         return
     for function in subscribers:
@@ -149,7 +150,7 @@ def emit(event: Event) -> None:
 
 
 def emit_call(engine: str, verb: str, seconds: float, error: BaseException | None) -> None:
-    """Tell those who want to know of a call of an engine."""
+    """Emit a call of an engine to ``callers``."""
     if _is_muted():
         return
     _tell(callers, _made(engine, verb, seconds, "" if error is None else type(error).__name__))
@@ -172,7 +173,7 @@ def _failed(event: Event, error: Exception) -> None:
 
 
 def context_words(group: str) -> Mapping[str, str]:
-    """What a tracer adds to the meta of an acquire that begins now."""
+    """Return the entries that a tracer adds to the meta of an acquire that begins now."""
     if _is_muted():
         return {}
     try:
@@ -198,7 +199,7 @@ def group_of(name: str) -> str:
 
 def _compile() -> Callable[[str, str], str]:
     global _substitute
-    import re  # only where somebody wants to know
+    import re  # here: only where events need a group
 
     word = r"(?<![^\W_]){}(?![^\W_])"  # neither a letter nor a digit beside it
     patterns = (
@@ -219,7 +220,7 @@ def redirect(function: Callable[[str], object] | None) -> None:
 
 
 def warn(message: str) -> None:
-    """Say in the log what an operator should know."""
+    """Log a warning for an operator."""
     if _is_muted():
         return
     if _sink is not None:

@@ -66,12 +66,12 @@ async def _verify_later(connection: Any, lease: LeaseBase, asked: Awaitable[bool
 
 
 def _adapt(connection: Any, engine: Engine) -> Adapter:
-    """The adapter of the connection, which must lead to a database of the locks' kind."""
+    """Return the adapter of the connection, which must be to a database of the lock's kind."""
     dialect = dialects.find(engine.schemes[0])
     try:
         over = adapt(connection)
     except UsageError:
-        over = adapt(connection, dialect.name)  # a driver that is not known by its name
+        over = adapt(connection, dialect.name)  # a driver whose name is not known
     if over.dialect is not dialect:
         raise UsageError(
             f"the lock is kept at {engine.address.public}, and this is a connection to "
@@ -81,7 +81,7 @@ def _adapt(connection: Any, engine: Engine) -> Adapter:
 
 
 def _steps(question: Verification) -> Steps[bool]:
-    """Ask whether the row of the lease is there, with the parameters named as guards do."""
+    """Query whether the row of the lease is there, with parameters named as guards name them."""
     parameters: list[str] = []
     values: dict[str, object] = {}
     for number, value in enumerate(question.parameters):
@@ -93,13 +93,13 @@ def _steps(question: Verification) -> Steps[bool]:
 
 
 def _explained(error: EngineError, engine: Engine) -> EngineError:
-    """What is missing is missing in a database of the caller's choice, not in ours."""
+    """Explain a missing table: it is missing in the caller's database, not in the engine's."""
     if type(error) is not Misconfigured:
         return error
     return Misconfigured(
         f"this connection leads to a database without the table of the lock, which is kept at "
         f"{engine.address.public}; nothing happened. Verify the lock in its own database, with the "
-        f"same search path, or use a guard ({errors.words(error.__cause__ or error)})"
+        f"same search path, or use a guard ({errors.message_of(error.__cause__ or error)})"
     )
 
 
@@ -132,10 +132,11 @@ def _reminder(name: str, connection: Any) -> Callable[[], None] | None:
 
 
 def _watch(connection: Any) -> Callable[[], bool | None]:
-    """Whether the present transaction is still open, without keeping it alive."""
+    """Return a function that tells whether the present transaction is still open, without keeping
+    the transaction alive."""
     if hasattr(connection, "registry"):  # SQLAlchemy's scoped_session
         connection = connection.registry()
-    for inner in ("sync_session", "sync_connection"):  # within SQLAlchemy's of asyncio
+    for inner in ("sync_session", "sync_connection"):  # inside SQLAlchemy's asyncio objects
         connection = getattr(connection, inner, connection)
     if hasattr(connection, "get_transaction"):  # SQLAlchemy knows it, whoever has the connection
         transaction = weakref.ref(connection.get_transaction())
@@ -153,7 +154,7 @@ def _is_open_in_django(connection: Any) -> bool | None:
 
 
 def _callers_level() -> int:
-    """How far above the function that warns the first line is that is not ours."""
+    """Return the ``stacklevel`` of the first frame outside this package."""
     level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -31,8 +31,8 @@ Flavor: TypeAlias = Literal["threads", "asyncio", "sim"]
 
 GRACE_S = 0.75
 """How long a call waits for its engine past its caller's deadline or cancellation: what is not done
-by then goes on in the background. With the moment that a wire takes to let go, it is less than the
-second that is promised."""
+by then goes on in the background. With the moment that a connection takes to give up, it is less
+than the second that is promised."""
 NO_LIMIT = float("inf")
 
 
@@ -74,7 +74,7 @@ class World(Protocol):
 
     @property
     def cancels(self) -> bool:
-        """Whether somebody may be cancelled while it waits: else nothing needs a shield."""
+        """Whether a caller may be cancelled while it waits: else nothing needs a shield."""
         ...
 
     def admit(self) -> None:
@@ -131,8 +131,8 @@ class World(Protocol):
     def until(self, moment: float, /) -> AbstractContextManager[object]:
         """Let no wait inside the block outlast a moment, and refuse a block within a block.
 
-        Under threads and in the simulator every wait ends by ``limit()``, and whoever waited says
-        what it knows. asyncio cancels what the block awaits and turns that into OutcomeUnknown.
+        Under threads and in the simulator every wait ends by ``limit()``, and the code that waited
+        raises what it knows. asyncio cancels what the block awaits, as OutcomeUnknown.
         A block within a block of the same thread is a signal handler or a destructor that calls
         what it interrupted: under threads that is a UsageError, since it would wait for itself.
         """
@@ -141,14 +141,14 @@ class World(Protocol):
     def unbound(self) -> None:
         """End the block that an exception of a signal handler may have kept from ending itself.
 
-        For handlers of exceptions, before they ask the engine once more.
+        For handlers of exceptions, before they call the engine once more.
         """
         ...
 
     def limit(self) -> float:
         """The moment by which the running call has to end; NO_LIMIT where there is none.
 
-        Whatever blocks a thread asks for it. asyncio has none: there the block ends the wait.
+        Code that blocks a thread must observe it. asyncio has none: there the block ends the wait.
         """
         ...
 
@@ -167,8 +167,8 @@ class World(Protocol):
         ...
 
     async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
-        """Run to the end even if the caller is cancelled, and deliver that afterwards: once the
-        work has ended, or ``GRACE_S`` after the cancellation, when the work goes on by itself.
+        """Run to the end even if the caller is cancelled, and deliver the cancellation afterwards:
+        once the work has ended, or ``GRACE_S`` later, when the work goes on by itself.
 
         Plain work waits for nothing but futures, looks neither at its task nor at its
         cancellation, and resolves an unknown outcome by itself, which is how a cancellation may
@@ -181,7 +181,7 @@ class World(Protocol):
         ...
 
     def keep(self, work: Callable[[], Coroutine[Any, Any, None]], label: str) -> Job:
-        """Run in the background until it returns, and begin anew what somebody has cancelled.
+        """Run in the background until it returns, and start it again if somebody cancels it.
 
         Programs end by cancelling all tasks of their loop, and some still work under a lock then.
         """

@@ -17,6 +17,7 @@ import fencelock
 from fencelock import engines
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Check, Flavor
+from tests.conformance.claims import more_time
 from tests.conformance.variants import NOT_PROMISED, VARIANTS
 
 
@@ -30,10 +31,16 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("check", "variant", "flavor"), list(cases()))
 def test_the_engine_keeps_its_promise(
-    check: Check, variant: str, flavor: Flavor, tmp_path: Path
+    check: Check, variant: str, flavor: Flavor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    more = more_time(check, variant, monkeypatch)
+
+    def where() -> tuple[str, dict[str, Any]]:
+        url, options = VARIANTS[variant](tmp_path)
+        return url, {**options, **more}
+
     try:
-        conformance.run(lambda: VARIANTS[variant](tmp_path), flavor, check)
+        conformance.run(where, flavor, check)
     except conformance.NotApplicable as error:
         pytest.fail(f"{variant} promises less than before: {error}")
 

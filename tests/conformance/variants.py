@@ -62,7 +62,8 @@ SESSION_S = 600.0
 
 
 def sentinels() -> Sentinels:
-    return Sentinels(persistence="everysec")
+    """A server that a sentinel names. What becomes of it if that fails: tests/faults/redis."""
+    return Sentinels(replicas=0, sentinels=1, persistence="everysec")
 
 
 def service() -> Service:

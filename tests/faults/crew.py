@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.flavors import SOON, Late
+from tests.faults.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[2]
+FORKED = {"actor", "stormer"}  # they end by a kill, or as suddenly
 
 
 class Refused(Exception):
@@ -42,17 +44,22 @@ class Worker:
         wrapper: Sequence[str] = (),
         environment: dict[str, str] | None = None,
     ) -> None:
-        self._process = subprocess.Popen(
-            [*wrapper, sys.executable, "-u", "-m", f"tests.faults.workers.{script}", *arguments],
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            process_group=0,  # with its children, so that none outlives the test
-        )
+        module = f"tests.faults.workers.{script}"
+        self._process: subprocess.Popen[str] | ForkedProcess
+        if script in FORKED and not wrapper and not environment:
+            self._process = ForkedProcess(module, arguments)
+        else:
+            self._process = subprocess.Popen(
+                [*wrapper, sys.executable, "-u", "-m", module, *arguments],
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+                process_group=0,  # with its children, so that none outlives the test
+            )
         self._said: list[dict[str, Any]] = []
         self._stderr: list[str] = []
         self._news = threading.Condition()
@@ -159,10 +166,11 @@ class Worker:
 
     def clear(self) -> None:
         """Leave nothing of it behind, not even its children."""
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        for kill in (os.killpg, os.kill):  # it may not have made its group yet
+            try:
+                kill(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self._process.wait(SOON)
         for listener in self._listeners:
             listener.join(SOON)

@@ -13,7 +13,7 @@ from tests.guards.crew import Crew, Worker
 
 PROCESSES = 16
 FENCES_EACH = 8
-KILLS = 200
+KILLS = 100
 ATTEMPTS = 20
 LONG_S = 60.0  # the lease of one that nobody freezes: a stall of the machine must not end it
 

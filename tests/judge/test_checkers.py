@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencelock.judge import History, Promises, verdict
-from fencelock.judge.verdict import ARTICLES
+from fencelock.judge.verdict import RULES
 from tests.judge import gathering_histories, histories, recipe_histories
 from tests.judge.histories import PROMISES
 from tests.judge.telling import Told, acquire, history, release, renew, run, slot
@@ -40,9 +40,7 @@ def test_a_good_history_is_accepted(case: str) -> None:
 
 
 def test_every_checker_has_a_history_that_it_rejects() -> None:
-    assert {checker for checker, _ in BAD.values()} == {
-        article.checker.__name__ for article in ARTICLES
-    }
+    assert {checker for checker, _ in BAD.values()} == {rule.checker.__name__ for rule in RULES}
 
 
 def test_what_is_not_promised_is_not_judged() -> None:

@@ -79,6 +79,7 @@ class PeerNetwork:
         self._listeners: list[tuple[int, int, socket.socket]] = []
         self._datagrams: dict[int, tuple[int, socket.socket]] = {}
         self._parted: set[int] = set()
+        self._frozen: set[int] = set()
         self.members_only = False
         """Whoever is no member is refused from now on."""
         self.closed = threading.Event()
@@ -110,6 +111,14 @@ class PeerNetwork:
         """Let nothing pass between one member and the others."""
         self._parted = {*self._parted, self._members.index(member)}
 
+    def freeze(self, member: Server) -> None:
+        """Refuse new connections to a member: it stands still, and so does its machine.
+
+        That of a frozen process would accept them, and say nothing. A member of Hazelcast that has
+        something to send on such a connection spins, and with it the thread that sends for others.
+        """
+        self._frozen = {*self._frozen, self._members.index(member)}
+
     def heal(self) -> None:
         self._parted = set()
 
@@ -135,7 +144,8 @@ class PeerNetwork:
             except OSError:
                 return
             source = self._source(client)
-            if self.is_cut(source, to) or (source is None and self.members_only):
+            stranger = source is None and self.members_only
+            if to in self._frozen or stranger or self.is_cut(source, to):
                 client.close()  # nobody listens there for whoever comes now
                 continue
             try:
@@ -194,6 +204,11 @@ class PeerGroup(Group, Generic[Node]):
     def part(self, node: Node) -> None:
         """Cut one member off from the others; its clients still reach it."""
         self.network.part(node)
+
+    def freeze(self, node: Node) -> None:
+        """Have one member stand still, with its machine. It is not woken again."""
+        self.network.freeze(node)
+        node.pause()
 
     def heal(self) -> None:
         self.network.heal()

@@ -22,7 +22,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 60_000
+PATIENCE_MS = 150_000
 NO_ANSWER = "Failed to load resource"  # what the browser says of a call that fails
 Scheme = Literal["light", "dark"]
 

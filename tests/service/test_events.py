@@ -346,7 +346,7 @@ def test_a_node_that_is_busy_does_not_take_its_engine_for_away() -> None:
             node.limits = Limits(in_flight_max=most)
             late = Call(ANONYMOUS, "", {}, 0.0, node.world.signal())
             await (await hub.open(late, "", None, "")).aclose()  # it has waited for a look
-        hub.note("refused", "somebody", {"name": "a", "problem": "quota"})
+        hub.publish("refused", "somebody", {"name": "a", "problem": "quota"})
         assert (await anext(stream)).startswith(b"event: refused")
         await stream.aclose()
         node.draining = True
@@ -369,7 +369,7 @@ def test_a_backlog_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         told = b""
         for number in range(60):
             facts = {"name": f"n{number}", "problem": "quota"}
-            hub.note("refused", "somebody", facts)
+            hub.publish("refused", "somebody", facts)
             told += await anext(quick)
         assert told.count(b"event: refused") == 60
         assert [piece async for piece in slow] == []

@@ -17,7 +17,7 @@ from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired
 from fencelock.judge import History
 from fencelock.model import Busy, Grant, Request, Share, Together, Traits, role_of
 from fencelock.sim.network import Host, Network
-from fencelock.sim.resource import Desk, Register, increase
+from fencelock.sim.resource import Register, RegisterClient, increase
 from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
 from tests.sim.plan import NAME, Visit
@@ -274,24 +274,24 @@ class Client:
     async def work(self, tenure: HoldState, visit: Visit) -> None:
         """Change the register, or read it, and use the lease for a while; stop when it is lost."""
         check, fence = partial(self.core.lifecycle.check, tenure), tenure.grant.fence
-        desk = self._desk(tenure)
-        if desk.role == "read":
-            await desk.read(fence)
+        client = self._register_client(tenure)
+        if client.role == "read":
+            await client.read(fence)
         else:
-            await increase(desk, self.world, fence, visit.hold / 2, check)
+            await increase(client, self.world, fence, visit.hold / 2, check)
         if visit.renew_ttl is not None:
             await self._renew(tenure, visit.renew_ttl or None)
         if visit.downgrades:
             await self._downgrade(tenure)
-            await self._desk(tenure).read(fence)
+            await self._register_client(tenure).read(fence)
         await sleep(self.world, visit.hold / 2)
         check()
 
-    def _desk(self, tenure: HoldState) -> Desk:
+    def _register_client(self, tenure: HoldState) -> RegisterClient:
         run, share = self._run, tenure.grant.share
         register = run.register(share.slot if share else None)
         role = tenure.role if share else ""
-        return Desk(run.network, register, self.world, self.host, run.history, role)
+        return RegisterClient(run.network, register, self.world, self.host, run.history, role)
 
     async def _downgrade(self, tenure: HoldState) -> None:
         fence, share = tenure.grant.fence, tenure.grant.share

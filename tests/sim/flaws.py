@@ -31,10 +31,10 @@ from fencelock.engines.redlock.quorum import Election, majority
 from fencelock.engines.redlock.votes import is_grant, is_one
 from fencelock.engines.waiters import Waiters
 from fencelock.errors import OutcomeUnknown, Unavailable
-from fencelock.lab import words
+from fencelock.lab import message_text
 from fencelock.model import Busy, Grant, Request, granted, next_fence
 from fencelock.sim import world
-from fencelock.sim.resource import Desk, Register
+from fencelock.sim.resource import Register, RegisterClient
 from fencelock.sim.world import SimWorld
 from fencelock.world import NO_LIMIT, World, sleep
 
@@ -213,14 +213,14 @@ def half_is_enough(patch: Patch) -> None:
 def fence_without_write_back(patch: Patch) -> None:
     """A higher fence is handed out and not written to the nodes."""
 
-    async def lift(
+    async def hand_out(
         self: RedlockEngine, request: Request, keys: Any, votes: Broadcast, asked_at: float
     ) -> Grant | Busy:
         seen = [int(answer[1]) for answer in votes.answers if is_grant(answer)]
         fence = next_fence(max(seen), 0)
         return granted(request.name, request.owner, fence, request.ttl, asked_at)
 
-    patch.setattr(RedlockEngine, "_lift", lift)
+    patch.setattr(RedlockEngine, "_raise_fence", hand_out)
 
 
 def release_at_a_majority(patch: Patch) -> None:
@@ -229,8 +229,8 @@ def release_at_a_majority(patch: Patch) -> None:
     async def release(self: RedlockEngine, grant: Grant) -> bool:
         call = ScriptCall(self._release, (grant.name,), (grant.owner,))
         ballot = quorum.Ballot(self._nodes, is_one)
-        await self._main.send(call, ballot.cast, self._until(), only={0, 1})
-        return ballot.carried is True
+        await self._main.send(call, ballot.count_vote, self._until(), only={0, 1})
+        return ballot.outcome is True
 
     patch.setattr(RedlockEngine, "release", release)
 
@@ -324,15 +324,15 @@ def check_then_write(patch: Patch) -> None:
         self.value = value
         return value
 
-    write = Desk.write
+    write = RegisterClient.write
 
-    async def apart(self: Desk, fence: int, value: int) -> int:
+    async def apart(self: RegisterClient, fence: int, value: int) -> int:
         self._register.check(fence)
         await sleep(self._world, 0.05)
         return await write(self, fence, value)
 
     patch.setattr(Register, "serve", blind)
-    patch.setattr(Desk, "write", apart)
+    patch.setattr(RegisterClient, "write", apart)
 
 
 def ignore_reads(patch: Patch) -> None:
@@ -409,4 +409,4 @@ def planting(flaw: Flaw) -> Iterator[None]:
 def _forget_scripts() -> None:
     """Have scripts read again, and the names of their digests in what is played."""
     scripts.script.cache_clear()
-    words.script_names.cache_clear()
+    message_text.script_names.cache_clear()

@@ -77,7 +77,7 @@ class Run:
         self.all_gone.set()
         self.observers = {name: self._observer(self.backend)}
         for other in NAMES[1:] if plan.recipe == "several" else ():
-            self.observers[other] = self._observer(self.backend.besides(other))
+            self.observers[other] = self._observer(self.backend.observing(other))
         if plan.recipe in WAITING or backend == "service":
             self.simulation.at(TIME_MAX_S, self.all_gone.set)
         for name, visits in plan.clients.items():
@@ -140,7 +140,9 @@ class Run:
             slack=1e-6,
             told_within=0.0 if sane and "revoke" not in kinds else calls,
             told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
-            woken_within=self.backend.looks_within + calls if self.is_prompt and sane else None,
+            woken_within=(
+                self.backend.detection_bound_s + calls if self.is_prompt and sane else None
+            ),
             freed_within=calls if self.is_kind else REQUEST_TIMEOUT_S / 2,
             grace=1.01 if self.plan.recipe == "several" else GRACE_S * 1.01,
             undone_within=self._undone_within(),

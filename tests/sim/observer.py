@@ -32,7 +32,7 @@ class Observer:
 
     def __init__(self, run: Run, backend: Backend) -> None:
         self._run = run
-        self._cast = backend
+        self._backend = backend
         self._holder = ""
         self._kept_until = 0.0
         self._asked: dict[str, tuple[str, int]] = {}
@@ -54,7 +54,7 @@ class Observer:
     def look(self) -> None:
         """A server has served something, and what it keeps may have changed."""
         self._look_at_owners()
-        holder = self._cast.holder()
+        holder = self._backend.holder()
         if holder != self._holder:
             if self._run.simulation.now < self._kept_until - ROUNDED_S:
                 self._note("freed", self._holder)
@@ -63,7 +63,7 @@ class Observer:
                 self._note("kept", holder)
                 if self._run.promises.exclusive:
                     self._see_that_nobody_else_believes(holder)
-        self._holder, self._kept_until = holder, self._cast.kept_until() if holder else 0.0
+        self._holder, self._kept_until = holder, self._backend.kept_until() if holder else 0.0
 
     def failed(self, op: int) -> None:
         """An attempt is said to have failed: see a little later that nothing is kept for it."""
@@ -76,26 +76,28 @@ class Observer:
             self._note("kept", owner)
 
     def _keeps(self, owner: str) -> bool:
-        return self._cast.holder() == owner
+        return self._backend.holder() == owner
 
     def _note(self, verb: str, owner: str) -> None:
         client, op = self._asked[owner]
-        self._run.history.note(client, verb, self._cast.name, op=op)
+        self._run.history.note(client, verb, self._backend.name, op=op)
 
     def _look_at_owners(self) -> None:
-        for owner in self._cast.queue():
+        for owner in self._backend.queue():
             if owner not in self._queued and owner in self._asked:
                 self._queued.add(owner)
                 self._note("queued", owner)
-        for owner in self._cast.revoked():
+        for owner in self._backend.revoked():
             if owner not in self._revoked and owner in self._asked:
                 self._revoked.add(owner)
                 client, op = self._asked[owner]
-                self._run.history.note(client, "expired", self._cast.name, op=op, detail="revoked")
+                self._run.history.note(
+                    client, "expired", self._backend.name, op=op, detail="revoked"
+                )
 
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the servers are as they were before."""
-        left = [owner[:6] for owner in (*self._cast.owners(), *self._cast.queue()) if owner]
+        left = [owner[:6] for owner in (*self._backend.owners(), *self._backend.queue()) if owner]
         if left:
             message = f"all are gone and something is left behind: {left}"
             self.found.append(Violation("left_behind", message, (len(self._run.history) - 1,)))
@@ -103,7 +105,7 @@ class Observer:
     def _see_that_nobody_else_believes(self, holder: str) -> None:
         now = self._run.simulation.now
         for client, tenure, believed in self._beliefs():
-            if self._cast.owner(tenure.grant.owner) != holder:
+            if self._backend.owner(tenure.grant.owner) != holder:
                 message = (
                     f"at {now:.6f} s the lock was given away while {client} believed in "
                     f"fence {tenure.grant.fence} until {believed:.6f} s"
@@ -118,8 +120,8 @@ class Observer:
                 continue
             client.tenures = [one for one in client.tenures if not one.ended]
             for tenure in client.tenures:
-                owner = self._cast.owner(tenure.grant.owner)
-                if owner in self._revoked or tenure.grant.name != self._cast.name:
+                owner = self._backend.owner(tenure.grant.owner)
+                if owner in self._revoked or tenure.grant.name != self._backend.name:
                     continue  # it may believe until it hears of it
                 believed = client.world.true_time(tenure.valid_until())
                 if believed > now:
@@ -135,7 +137,7 @@ class SharesObserver(Observer):
 
     def look(self) -> None:
         self._look_at_owners()
-        now, holders = self._run.simulation.now, self._cast.holders()
+        now, holders = self._run.simulation.now, self._backend.holders()
         for owner, held in self._holders.items():
             if owner not in holders and now < held.until - ROUNDED_S:
                 self._note("freed", owner)
@@ -148,12 +150,12 @@ class SharesObserver(Observer):
             self._see_that_it_fits(new[-1])
 
     def _keeps(self, owner: str) -> bool:
-        return owner in self._cast.holders()
+        return owner in self._backend.holders()
 
     def _see_that_it_fits(self, newest: str) -> None:
         """What the servers keep, and what others believe in besides, is within the limit."""
         now, limit = self._run.simulation.now, self._run.limit
-        owner = self._cast.owner
+        owner = self._backend.owner
         others = [one for one in self._beliefs() if owner(one[1].grant.owner) not in self._holders]
         believed = sum(
             1 if one.role == "read" else units_of(one.grant.share) for _, one, _ in others

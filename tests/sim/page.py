@@ -11,8 +11,8 @@ from typing import Any
 
 from fencelock import __version__
 from fencelock.lab.histories import Part, Report, page_of, parts
+from fencelock.lab.message_text import describe
 from fencelock.lab.recorder import ObservedNetwork, Recorder
-from fencelock.lab.words import describe
 from fencelock.sim.network import Network
 from fencelock.sim.world import Simulation
 from tests.sim.harness import Run

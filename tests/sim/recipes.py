@@ -19,7 +19,7 @@ from fencelock.recipes.barrier import Rendezvous
 from fencelock.recipes.election import LeaderElection
 from fencelock.recipes.latch import CountDown
 from fencelock.recipes.several import acquire_all, hold_of, in_order, release_all
-from fencelock.sim.resource import REGISTER, Desk, increase
+from fencelock.sim.resource import REGISTER, RegisterClient, increase
 from fencelock.sim.world import Cancelled
 from fencelock.world import sleep
 from tests.sim.plan import NAME, Latch, Visit
@@ -215,9 +215,13 @@ class Groups:
     async def _work(self, hold: HoldState, seconds: float) -> None:
         client, name = self._client, hold.grant.name
         register = client.register(REGISTER if name == NAME else f"{REGISTER}#{name}")
-        desk = Desk(client.network, register, client.world, client.host, client.history)
+        register_client = RegisterClient(
+            client.network, register, client.world, client.host, client.history
+        )
         check = client.core.lifecycle.check
-        await increase(desk, client.world, hold.grant.fence, seconds, lambda: check(hold))
+        await increase(
+            register_client, client.world, hold.grant.fence, seconds, lambda: check(hold)
+        )
 
     async def _release(self, holds: Sequence[HoldState]) -> None:
         client = self._client

@@ -67,7 +67,7 @@ def grant_a_spent_id(patch: Patch) -> None:
 
 def renew_by_itself(patch: Patch) -> None:
     """A node renews what it has granted, for as long as the engine lets it."""
-    handed_over = handlers._handed_over
+    lease_answer = handlers._lease_answer
 
     async def keep(world: World, node: Node, grant: Grant) -> None:
         while True:
@@ -82,9 +82,9 @@ def renew_by_itself(patch: Patch) -> None:
     def kept(service: Service, call: Call, request: Request, grant: Grant, given: str) -> Answer:
         node = service.node
         node.world.spawn(keep(node.world, node, grant), "renew")
-        return handed_over(service, call, request, grant, given)
+        return lease_answer(service, call, request, grant, given)
 
-    patch.setattr(handlers, "_handed_over", kept)
+    patch.setattr(handlers, "_lease_answer", kept)
 
 
 def renew_from_memory(patch: Patch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fencelock import lab
-from fencelock.lab import words
+from fencelock.lab import message_text
 from tests.sim.fault_profiles import FAULT_PROFILES
 from tests.sim.flaws import planted
 from tests.sim.replay import main, play
@@ -97,7 +97,7 @@ def test_plays_of_several_threads_do_not_meet() -> None:
 def test_a_flaw_that_was_planted_leaves_nothing_behind() -> None:
     document = lab.load("ghost-writer", fence="no guard")
     before = lab.play(document).digest
-    words.script_names.cache_clear()  # as in a process in which nothing was played yet
+    message_text.script_names.cache_clear()  # as in a process in which nothing was played yet
     with pytest.raises(ZeroDivisionError), planted("release_without_owner"):
         lab.play(document)
         raise ZeroDivisionError

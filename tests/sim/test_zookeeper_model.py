@@ -220,8 +220,11 @@ class Side:
         return reply
 
     def close(self) -> None:
+        """End the sessions too: one that expires later is a write amid the next story."""
         for asker in self.askers:
-            asker.close()
+            if not asker.is_closed:
+                asker.ask(messages.CLOSE)
+                asker.close()
 
 
 class Story:

@@ -94,7 +94,7 @@ def row_of(scheme: str, mode: str) -> list[str]:
     if engine.observe is Engine.observe:
         told = f"look each {board.LOOK_S:g} s"
     elif scheme == "mysql":
-        told = f"look each {observers.LOOK_S:g} s"
+        told = f"look each {observers.POLL_S:g} s"
     return [*(YES[cell] for cell in (*recipes, *lasting)), told]
 
 

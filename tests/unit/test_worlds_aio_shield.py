@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 
+from fencelock.errors import OutcomeUnknown
+from fencelock.worlds import aio_shield
 from fencelock.worlds.aio import AioWorld
-from tests.unit.loops import in_loop, resolved, turns
+from tests.unit.loops import NEVER, in_loop, resolved, turns
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -96,3 +99,21 @@ async def test_a_timeout_around_a_shield_still_is_a_timeout(world: AioWorld) -> 
             async with asyncio.timeout(0.01):
                 await world.shield(slow(), plain)
     assert log == ["finished", "finished"]
+
+
+@in_loop
+async def test_a_caller_whose_own_time_is_over_has_no_second_grace(world: AioWorld) -> None:
+    """It had one: its limit is its deadline and the grace. The work goes on."""
+    for plain in (False, True):
+        gate, log = asyncio.Event(), list[str]()
+
+        async def slow(gate: asyncio.Event = gate, log: list[str] = log) -> None:
+            await resolved(gate)
+            log.append("finished")
+
+        with patch.object(aio_shield, "GRACE_S", NEVER), pytest.raises(OutcomeUnknown):
+            with world.until(world.now() + 0.01):
+                await world.shield(slow(), plain)
+        gate.set()
+        while not log:
+            await turns(1)

@@ -1,12 +1,11 @@
-"""Wait for a lock that the first try did not get: subscribe, try again, wait with a deadline, take
-back.
+"""Wait for a lock that the first try did not get: watch, retry, wait until a deadline, withdraw.
 
-It serves every engine. A push means "look again", and looking is asking ``acquire`` once more for
-the same owner; engines answer that idempotently.
+It serves every engine. A push means "look again", and looking is calling ``acquire`` once more for
+the same owner, which engines answer idempotently.
 
 * No engine call lasts longer than the caller's deadline and ``GRACE_S``. An attempt that ends
   without a grant is taken back, in the background if need be, so that neither an orphan lock nor an
-  orphan queue entry stays.
+  orphan queue entry remains.
 * A doubt is never forgotten. Once an outcome is unknown, only a proof makes it known: the engine
   answered the same owner, or confirmed that the attempt was taken back. Until then the error is
   ``OutcomeUnknown``, whatever was raised last.
@@ -30,26 +29,27 @@ from .pending import Pending, grace, taken_back, unconfirmed, unwatch
 
 
 class Waitlist:
-    """The attempts of one client, so that closing it ends their waits.
+    """The attempts of one client, so that closing the client ends their waits.
 
-    An exception of a signal handler can come at any bytecode, and another one while the first is
-    handled. So the list knows every attempt by something that lives in its call and nowhere else:
-    what is gone without having ended its attempt has left it to us.
+    A signal handler can raise at any bytecode, and again while the first exception is handled. So
+    the list refers weakly to an object that lives in the call of each attempt and nowhere else: if
+    that object dies and its attempt is still listed, the attempt is withdrawn here.
     """
 
     def __init__(self) -> None:
         self.closed = False
         self.attempts: dict[str, tuple[Request, weakref.ref[Attempt]]] = {}
-        """By owner, those that have not yet got their lease or been taken back. Whoever begins one
-        puts it in, and takes it out when it has got its lease or left nothing behind."""
+        """By owner, the attempts that have neither got their lease nor been taken back. The call
+        that begins one adds it, and removes it once it has its lease or has left nothing behind."""
         self.gone: deque[object] = deque()
-        """Calls that have ended. A callback of C fills it: no exception comes between."""
+        """Dead references of calls that have ended. The weak references' callback, written in C,
+        fills it: no exception of a signal handler comes in between."""
         self.signals: dict[Signal, None] = {}  # in the order in which they came
 
     def adopt(self, pending: Pending) -> None:
-        """Have the attempts taken back whose calls are gone."""
+        """Withdraw, in the background, the attempts whose calls are gone."""
         gone = len(self.gone)
-        if gone:  # each step may be the last one, and then the next caller begins anew
+        if gone:  # an exception may end any step, and then the next caller starts over
             pending.go_on()
             for owner, (request, attempt) in snapshot(self.attempts):
                 if attempt() is None:
@@ -83,8 +83,8 @@ async def wait_for_lock(
 ) -> Grant | Busy:
     """Acquire by the limit, or take the attempt back.
 
-    The caller has asked the engine once, and ``first`` is what came of it: a no, a grant that is
-    over already, or no answer. A cancellation or Ctrl-C is the caller's to take back.
+    The caller has called ``acquire`` once, and ``first`` is its outcome: busy, a grant that has
+    expired already, or no reply. After a cancellation or Ctrl-C, the caller takes the attempt back.
     """
     joins = False
     try:
@@ -132,9 +132,9 @@ async def _wait_in_queue(
     waitlist: Waitlist,
     first: Busy,
 ) -> Grant | Busy:
-    """Subscribe, then look again and again until the deadline.
+    """Watch, then look again and again until the lock is granted or the deadline has passed.
 
-    A cancellation or Ctrl-C leaves at once: whoever takes the attempt back ends the watch, too.
+    A cancellation or Ctrl-C leaves at once: taking the attempt back ends the watch, too.
     """
     signal = world.signal()
     waitlist.signals[signal] = None
@@ -162,9 +162,9 @@ async def _look(
     signal: Signal,
     first: Busy,
 ) -> Grant | Busy:
-    """Look when the signal is set, and now and then without it.
+    """Look again when the signal is set, and now and then without it.
 
-    An engine that queued the request at once remembers a push that comes before we listen.
+    An engine that queued the request at once remembers a push that comes before the watch.
     """
     busy, look = first, not first.queued
     failing_since: float | None = None
@@ -191,7 +191,8 @@ async def _look(
                 if observe.subscribers and not attempt.waited:
                     emit_waiting(engine, request, attempt, answer)
             except (Unavailable, OutcomeUnknown) as error:
-                # A short outage costs nothing, a long one is ours to know; so is what it left open.
+                # A short outage costs nothing; one as long as the ttl is raised, or the doubt that
+                # it left.
                 doubt = error if isinstance(error, OutcomeUnknown) else doubt
                 failing_since = world.now() if failing_since is None else failing_since
                 if world.now() >= failing_since + request.ttl:
@@ -208,7 +209,7 @@ async def _look(
 
 
 async def _acquire(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
-    """Call acquire until its answer can be believed."""
+    """Call acquire, and again if there is no reply or the grant has expired already."""
     try:
         if observe.callers:
             answer = await timed(world, engine, engine.acquire, request)
@@ -224,10 +225,10 @@ async def _acquire(world: World, engine: Engine, request: Request, limit: float)
 async def _retry_unknown(
     world: World, engine: Engine, request: Request, unknown: OutcomeUnknown | None, limit: float
 ) -> Grant | Busy:
-    """Ask again after a first answer that will not do.
+    """Retry after no reply (``unknown``), or after a grant that came too late (None).
 
-    No answer is resolved by asking again for the same owner; an engine that cannot be reached
-    meanwhile resolves nothing. A grant that comes so late that it is over already is given back.
+    A missing reply is resolved by calling ``acquire`` again for the same owner; an engine that
+    cannot be reached meanwhile resolves nothing. A grant that has expired already is given back.
     """
     for attempt in range(1, policy.UNKNOWN_TRIES):
         if unknown is None:
@@ -235,7 +236,7 @@ async def _retry_unknown(
         elif world.now() >= limit:
             break
         else:
-            request = request._replace(waits=False)  # it may be ours already: a bare no will not do
+            request = request._replace(waits=False)  # a bare Busy would not tell if we hold it
             await sleep(world, policy.RETRY_MIN_S * attempt)
         try:
             if observe.callers:
@@ -259,19 +260,19 @@ async def _retry_unknown(
 
 
 async def _give_back(engine: Engine, request: Request) -> None:
-    """Give a grant back that came too late to be of use."""
+    """Give back a grant that came too late to be of use."""
     try:
         await engine.withdraw(request)
-    except Unavailable as error:  # it was granted, so that there is something to take back
+    except Unavailable as error:  # it was granted, so there is something to take back
         raise OutcomeUnknown(
             f"a grant that came too late could not be given back: {error}"
         ) from error
 
 
 def own_blocker(request: Request, holds: Sequence[HoldState]) -> str:
-    """How a thread or task keeps itself out of what it waits for; nothing where it need not.
+    """Return how a thread or task blocks itself by what it holds, as a text; empty if it does not.
 
-    Who has a slot of a semaphore may wait for another one, unless it has them all.
+    The holder of a slot of a semaphore may wait for another one, unless it holds them all.
     """
     name, share, about = request.name, request.share, request.meta
     kind = None if share is None else share.kind

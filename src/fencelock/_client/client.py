@@ -1,8 +1,8 @@
 """Open, acquire and close: one client, which ties a world, an engine and a keeper together.
 
-Once a hold is granted, ``lease_lifecycle.py`` has it. ``sync.py`` and ``aio.py`` are thin facades
-of both. Everything is ``async def`` and asks only the World; under threads the facades run it with
-``drive()``.
+Once a hold is granted, ``lease_lifecycle.py`` takes over. ``sync.py`` and ``aio.py`` are thin
+facades of both. Everything is ``async def`` and reaches its surroundings only through the World;
+under threads the facades run it with ``drive()``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from .pending import grace
 from .release import release_later
 
 ENDING_S = 0.002
-MANY = 100  # leases of one client from which on memory matters
-ALIKE = 0.0005  # of a ttl: moments so near are one
+MANY = 100  # with so many leases of one client, memory matters
+ALIKE = 0.0005  # of a ttl: grants so near in time share their numbers
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
 
 class HasHold(Protocol):
-    """A lease, as far as the client knows it: it points to its hold."""
+    """All that the client knows of a lease: its hold."""
 
     @property
     def _hold(self) -> HoldState: ...
@@ -80,7 +80,8 @@ class Core(Generic[L]):
         self._inherited: list[LeaseLifecycle] = []
         self._mutex = world.mutex()
         self._opening: Callable[[], _Opening | None] = lambda: None
-        """Who opens the engine now. Weakly: an exception may end it at any bytecode."""
+        """A weak reference to the call that opens the engine now: an exception may end that call at
+        any bytecode."""
         self._opened_in = -1
         """The generation in which the engine was opened."""
         self._last = Grant("", "", 0, 0.0, 0.0, 0.0)
@@ -97,7 +98,7 @@ class Core(Generic[L]):
         self.label: Label = (engine.address.scheme, None)
         self.pending = self.lifecycle.pending
         self.keeper.chore = partial(self.waitlist.adopt, self.pending)
-        self.generation = self.lifecycle.generation  # last: from here on all of it is of use
+        self.generation = self.lifecycle.generation  # last: from here on all of it can be used
 
     @property
     def traits(self) -> Traits:
@@ -108,11 +109,11 @@ class Core(Generic[L]):
         return self.engine.address
 
     def here(self) -> Core[L]:
-        """The core for whoever calls: this one."""
+        """Return this core, which serves every thread."""
         return self
 
     def owed(self) -> tuple[Owed, ...]:
-        """What was not confirmed yet and goes on in the background."""
+        """Return the undos that are not confirmed yet and go on in the background."""
         return self.pending.owed()
 
     def __del__(self) -> None:
@@ -128,14 +129,14 @@ class Core(Generic[L]):
             self.engine.close_nowait()
 
     async def close(self) -> None:
-        """Release what is held, stop the keeper, let go of the engine."""
+        """Release all holds, stop the keeper and close the engine."""
         if self.closed:
             return
         self.closed = True
         if self.generation != self.world.generation():
             return  # a forked child: all that is open belongs to the parent
         if self._opened_in != self.generation:
-            self.abandon_all()  # nobody has used it
+            self.abandon_all()  # the engine was never opened here
             return
         await self.world.shield(self._let_go())  # half a close would renew what nobody can release
 
@@ -144,7 +145,7 @@ class Core(Generic[L]):
         self.waitlist.close()
         self.waitlist.adopt(self.pending)
         while self.waitlist.attempts and self.world.now() < deadline - CLOSE_S / 2:
-            await sleep(self.world, ENDING_S)  # those who waited take their attempts back
+            await sleep(self.world, ENDING_S)  # the waiters take their attempts back
         for hold in [*self.keeper.held(), *self.lifecycle.abandoned]:
             self.engine.mark_failed(hold.grant)  # its body has not ended well, or not at all
             try:
@@ -163,15 +164,15 @@ class Core(Generic[L]):
             with self.world.until(max(deadline, self.world.now() + GRACE_S)):
                 await self.engine.close()
         except OutcomeUnknown:
-            self.engine.close_nowait()  # it does not even answer to that
+            self.engine.close_nowait()  # not even that was answered
 
     async def open(self) -> None:
-        """Reach the engine, if nobody has yet."""
+        """Open the engine, unless it is open."""
         with self.world.until(NO_LIMIT):
             await self.ready()
 
     async def ready(self) -> None:
-        """See that the client can be used here: opened, once for all who come at the same time.
+        """Make sure that the engine is open in this process; callers at the same time share that.
 
         A forked child gets an engine of its own. The caller is in an ``until`` block.
         """
@@ -188,7 +189,7 @@ class Core(Generic[L]):
                     self._opening = weakref.ref(mine)
                     other = None
             if other is not None:
-                until = min(world.limit(), world.now() + 1.0)  # it may have been interrupted
+                until = min(world.limit(), world.now() + 1.0)  # that call may be interrupted
                 if not await world.wait(other.ended, until) and until == world.limit():
                     raise Unavailable("the engine was not reached in time; nothing was sent")
                 continue
@@ -202,14 +203,14 @@ class Core(Generic[L]):
     async def _open(self) -> None:
         if self.generation != self.world.generation():
             # The parent's engine and keeper must not even be collected here: closing them would
-            # speak on the parent's connection.
+            # send on the parent's connection.
             self._inherited.append(self.lifecycle)
             self._begin()
         try:
             await self._ask(self.engine.open)
         except BaseException:
             self.engine.close_nowait()
-            self._begin()  # whoever comes next begins with an engine that knows nothing of this
+            self._begin()  # the next caller begins with a fresh engine
             raise
 
     def demand(self, spec: LockSpec) -> None:
@@ -217,9 +218,9 @@ class Core(Generic[L]):
         demands.check(self.engine, self.traits, spec)
 
     def _admit(self, spec: LockSpec) -> None:
-        """Refuse what cannot be promised, and what would wait for itself.
+        """Refuse what the engine cannot promise, and what would wait for itself.
 
-        Once more than the facade did: some engines know themselves only when open.
+        The facade has checked the former before, but some engines know their traits only once open.
         """
         self.demand(spec)
         if spec.share is WRITE:
@@ -228,14 +229,14 @@ class Core(Generic[L]):
     async def attempt(
         self, spec: LockSpec, timeout: float | None, limit: float | None = None
     ) -> L | Busy:
-        """Acquire within the timeout, or say who is in the way; by the limit in any case."""
+        """Acquire within the timeout and return the lease, or Busy; by the limit in any case."""
         world = self.world
         started = world.now()
         if limit is None:
             limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
             await self._ready_for(spec, started, limit)
-        if world.cancels:  # threads may come from everywhere
+        if world.cancels:  # any thread may call, but no task of another event loop
             world.admit()
         name, _, _, renew, max_hold, on_lost, reentrant, safety, _, key, share, linger, group = spec
         if safety is not None or key is not None or share is not None or linger is not None:
@@ -246,6 +247,7 @@ class Core(Generic[L]):
         owner, engine, keeper = request.owner, self.engine, self.keeper
         waitlist, pending = self.waitlist, self.pending
         hold: HoldState | None = None
+        answer: Grant | Busy | OutcomeUnknown | None = None
         attempt = Attempt()
         if group is not None:
             attempt.group = group
@@ -253,17 +255,17 @@ class Core(Generic[L]):
         try:
             if waitlist.gone:
                 waitlist.adopt(pending)
-            answer = await self._ask_once(request, attempt, started, limit)
-            if timeout == 0 and isinstance(answer, Busy):
-                self._refuse(request, attempt, "busy", started)
-                return answer
+            try:
+                with world.until(limit):
+                    answer = await engine.acquire(request)
+            except BaseException as error:
+                self._emit_call(started, error)
+                if not isinstance(error, OutcomeUnknown):
+                    raise
+                answer = error  # the wait resolves it
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
-                answer = await acquire.wait_for_lock(
-                    world, engine, waitlist, pending, request, attempt, timeout, limit, answer
-                )
-                attempt.at_once = False
+                answer = await self._wait(request, attempt, timeout, limit, answer, started)
                 if isinstance(answer, Busy):
-                    self._refuse(request, attempt, "timeout" if timeout else "busy", started)
                     return answer
             grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
             if request.ttl != ttl:
@@ -275,7 +277,7 @@ class Core(Generic[L]):
             )
             if linger is not None or share is READ:
                 self._note(hold, spec)
-            lease = self.make_lease(self, hold)  # from here on its collection is seen
+            lease = self.make_lease(self, hold)  # from here on its garbage collection is noticed
             if waitlist.closed:
                 waitlist.check()
             keeper.add(hold)
@@ -291,10 +293,42 @@ class Core(Generic[L]):
             self._refuse(request, attempt, outcome_of(error), started)
             raise
         finally:
-            del attempt  # an attempt that was not ended by now is taken back
+            del attempt  # an attempt that has not ended by now is taken back
+            answer = None  # an error's traceback has this frame
+
+    async def _wait(
+        self,
+        request: Request,
+        attempt: Attempt,
+        timeout: float | None,
+        limit: float,
+        answer: Grant | Busy | OutcomeUnknown,
+        started: float,
+    ) -> Grant | Busy:
+        """Go on after a first call that brought no grant: wait for one, or return Busy."""
+        if isinstance(answer, Busy):
+            self._note_blocker(answer, request, attempt, started)
+            if timeout == 0:
+                self._refuse(request, attempt, "busy", started)
+                return answer
+        answer = await acquire.wait_for_lock(
+            self.world,
+            self.engine,
+            self.waitlist,
+            self.pending,
+            request,
+            attempt,
+            timeout,
+            limit,
+            answer,
+        )
+        attempt.at_once = False
+        if isinstance(answer, Busy):
+            self._refuse(request, attempt, "timeout" if timeout else "busy", started)
+        return answer
 
     def _wish(self, spec: LockSpec, waits: bool) -> tuple[Request, float]:
-        """What the engine is asked for, and the ttl as its holder may count it."""
+        """Return the request for the engine, and the ttl that its holder may count on."""
         name, ttl, _, _, max_hold, _, _, _, meta, key, share, linger, group = spec
         if max_hold is not None and max_hold < ttl:
             ttl = max_hold
@@ -305,35 +339,26 @@ class Core(Generic[L]):
         kept = ttl if linger is None else ttl + linger.delay
         return wished(name, self.world.owner(), kept, about, waits, key, share), ttl
 
-    async def _ask_once(
-        self, request: Request, attempt: Attempt, started: float, limit: float
-    ) -> Grant | Busy | OutcomeUnknown:
-        """The answer to the first call; where its outcome is not known, whoever waits finds out."""
-        try:
-            with self.world.until(limit):
-                answer = await self.engine.acquire(request)
-        except BaseException as error:
-            if observe.callers:
-                observe.emit_call(self.label[0], "acquire", self.world.now() - started, error)
-            if not isinstance(error, OutcomeUnknown):
-                raise
-            return error
-        if isinstance(answer, Busy):
-            attempt.blocker = answer.holder
-            if observe.callers:
-                observe.emit_call(self.label[0], "acquire", self.world.now() - started, None)
-            if request.waits and not self._hinted:
-                self._hint(request)
-        return answer
+    def _note_blocker(self, busy: Busy, request: Request, attempt: Attempt, started: float) -> None:
+        """Record the holder that was in the way of the first call."""
+        attempt.blocker = busy.holder
+        self._emit_call(started, None)
+        if request.waits and not self._hinted:
+            self._hint(request)
+
+    def _emit_call(self, started: float, error: BaseException | None) -> None:
+        """Emit the duration of a first call that brought no grant, if there are subscribers."""
+        if observe.callers:
+            observe.emit_call(self.label[0], "acquire", self.world.now() - started, error)
 
     def _refuse(self, request: Request, attempt: Attempt, outcome: str, started: float) -> None:
-        """End an attempt that was granted nothing."""
+        """Take an attempt that was not granted off the list, and emit that."""
         self.waitlist.attempts.pop(request.owner, None)
         if observe.subscribers:
             emit_refused(self.engine, request, attempt, outcome, self.world.now() - started)
 
     def _note(self, hold: HoldState, spec: LockSpec) -> None:
-        """Keep with a hold what only lingering locks and readers need."""
+        """Set the attributes of a hold that only lingering locks and readers need."""
         if spec.linger is not None:
             hold.delay = spec.linger.delay
             hold.min_until = self.world.now() + spec.linger.min_hold
@@ -341,9 +366,9 @@ class Core(Generic[L]):
             hold.reader = weakref.ref(self.world.who())
 
     async def _believed(self, request: Request, grant: Grant, ttl: float, limit: float) -> Grant:
-        """The grant as its holder may believe in it, where the engine keeps it for longer.
+        """Return the grant without the delay, for which the engine keeps it after its holder's ttl.
 
-        Where it does not keep it for as long as asked, the delay is spared and the ttl is not.
+        Where the engine granted less than was requested, the ttl is cut and the delay is not.
         """
         if grant.ttl < request.ttl:
             ttl = min(ttl, grant.ttl - (request.ttl - ttl))
@@ -354,7 +379,7 @@ class Core(Generic[L]):
         return grant
 
     def refuse_upgrade(self, name: str) -> None:
-        """Refuse to wait for a write lock below a read lock of the same thread or task."""
+        """Refuse to wait for a write lock under a read lock of the same thread or task."""
         who = self.world.who()
         for hold in self.keeper.held():
             reader = hold.reader if hold.grant.name == name else None
@@ -365,7 +390,7 @@ class Core(Generic[L]):
                 )
 
     async def _ready_for(self, spec: LockSpec, started: float, limit: float) -> None:
-        """See that the client can be used; else an attempt has failed."""
+        """Make sure that the engine is open; emit a refused attempt if that fails."""
         try:
             await self.ready_by(limit)
         except BaseException as error:
@@ -387,10 +412,10 @@ class Core(Generic[L]):
             ) from error
 
     async def undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
-        """Take back an attempt that has failed: the engine may have granted what nobody gets.
+        """Take back an attempt that has failed: the engine may have granted it all the same.
 
-        Whatever it failed by: a cancellation, an exception of a signal handler, no thread left.
-        Errors of ours that come before the grant have been dealt with.
+        The reason may be anything: a cancellation, an exception of a signal handler, no thread
+        left. Errors of ours that come before the grant have been dealt with.
         """
         if hold is not None:
             self.keeper.retire(hold)
@@ -407,7 +432,7 @@ class Core(Generic[L]):
             self.pending.go_on()
 
     def _hint(self, request: Request) -> None:
-        """Say once what a wait that would never end looks like from here."""
+        """Warn once of a wait that stops an event loop, or that waits for the caller's own hold."""
         why, holds = self.world.stalls(), self.keeper.holds
         if len(holds) > MANY:
             return
@@ -418,8 +443,8 @@ class Core(Generic[L]):
             observe.warn(f"a blocking call ({request.meta}): {why}")
 
     def _share_times(self, grant: Grant) -> Grant:
-        """Let grants of nearly the same moment share its numbers, which are then as old as the
-        oldest: a holder gives up a trifle earlier, and ten thousand of them take less memory.
+        """Let grants of nearly the same moment share the numbers of the oldest: a holder gives up a
+        trifle earlier, and ten thousand of them take less memory.
         """
         name, owner, fence, ttl, asked_at, _, share = grant
         _, _, _, same_ttl, earlier, valid_until, _ = self._last
@@ -438,16 +463,16 @@ class Core(Generic[L]):
         lease: L | None = reference() if reference is not None else None
         if lease is None or whose is None or whose() is not who:
             return None
-        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
+        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a facade of ours
         if self.lifecycle.remaining(hold) <= 0:
-            return None  # over: what follows is a new hold
+            return None  # it has ended: the caller acquires a new hold
         hold.count += 1
         return lease
 
     def take_over(self, grant: Grant) -> L:
-        """A lease that another process handed over. It is not renewed unless its holder does.
+        """Return the lease that another process handed over. Only its holder renews it.
 
-        Whether it still holds is the engine's to say: clocks are not compared across processes.
+        Only the engine knows whether it still holds: clocks are not compared across processes.
         """
         name, owner, fence, ttl, _, _, share = grant
         grant = granted(name, owner, fence, ttl, self.world.now(), share)
@@ -455,16 +480,16 @@ class Core(Generic[L]):
         return self.make_lease(self, hold)
 
     async def resume(self, token: str) -> L:
-        """Hold and renew what another process handed over; raise LeaseLost if it is gone."""
+        """Hold and renew a lease that was handed over; raise LeaseLost if it is gone."""
         grant, delay = lease_token.unpack(token)
         await self.ready()
         lease = self.take_over(grant)
-        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
+        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a facade of ours
         hold.renews, hold.delay = True, delay
         try:
             await self.lifecycle.renew(hold, None)
         except BaseException:
-            self.keeper.retire(hold)  # it stays whose it is, and the token can be used again
+            self.keeper.retire(hold)  # the grant is untouched, and the token can be used again
             raise
         self.keeper.add(hold)
         if observe.subscribers:
@@ -503,7 +528,7 @@ class Core(Generic[L]):
         return revoked
 
     async def _ask(self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the engine, and tell how long it took if somebody wants to know."""
+        """Call the engine, and emit how long that took if somebody has subscribed to it."""
         if observe.callers:
             return await timed(self.world, self.engine, verb, *args, **kwargs)
         return await verb(*args, **kwargs)

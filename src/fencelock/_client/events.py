@@ -1,7 +1,7 @@
 """Make the events of attempts to acquire, and time the calls of an engine.
 
-What happened to a hold is told by ``hold_state.py`` and those who use it. Nothing here is called
-unless somebody has subscribed.
+The events of a hold are made in ``hold_state.py``. No event is made, and no call is timed, unless
+somebody has subscribed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ R = TypeVar("R")
 
 
 class Attempt:
-    """Lives as long as the call that makes an attempt, and knows what events tell of it."""
+    """What events tell of an attempt. It lives exactly as long as the call that makes it."""
 
     group: str | None = None
-    """What the caller gave."""
+    """The group that the caller gave."""
     at_once = True
-    """Whether the engine was called once."""
+    """Whether the first call of ``acquire`` was enough."""
     waited = False
-    """Whether it was told that it waits."""
+    """Whether the event ``waiting`` was emitted."""
     blocker = ""
-    """Who was in its way, as far as the engine has said."""
+    """The meta of the holder in its way as JSON text, as far as the engine tells."""
 
 
 def emit_waiting(engine: Engine, request: Request, attempt: Attempt, busy: Busy) -> None:
-    """Tell that an attempt joins the queue."""
+    """Emit that an attempt waits."""
     attempt.waited, attempt.blocker = True, busy.holder or attempt.blocker
     event = _event("waiting", engine, request, attempt)
     observe.emit(event._replace(position=busy.position))
@@ -44,13 +44,13 @@ def emit_waiting(engine: Engine, request: Request, attempt: Attempt, busy: Busy)
 def emit_refused(
     engine: Engine, request: Request, attempt: Attempt, outcome: str, seconds: float
 ) -> None:
-    """Tell that an attempt was not granted."""
+    """Emit that an attempt was not granted."""
     event = _event("refused", engine, request, attempt)
     observe.emit(event._replace(outcome=outcome, seconds=seconds, waited=attempt.waited))
 
 
 def outcome_of(error: BaseException) -> str:
-    """What an error says of the attempt that it ended."""
+    """Return the outcome of an attempt that this error has ended."""
     if isinstance(error, NotAcquired):
         return "timeout"
     if isinstance(error, EngineError):
@@ -74,7 +74,7 @@ def _event(kind: str, engine: Engine, request: Request, attempt: Attempt) -> Eve
 async def timed(
     world: World, engine: Engine, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Call an engine, and tell how long it took."""
+    """Call an engine, and emit how long the call took."""
     began, error = world.now(), None
     try:
         return await verb(*args, **kwargs)

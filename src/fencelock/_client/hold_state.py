@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 Label: TypeAlias = tuple[str, str | None]
-"""By what events are sorted: the scheme of the engine, and the group that the caller gave."""
+"""The labels of a hold's events: the scheme of the engine, and the group that the caller gave."""
 _KINDS: dict[type[LeaseLost], str] = {error: loss for loss, error in LOSSES.items()}
 
 
@@ -58,16 +58,16 @@ class HoldState:
     before_release: RareAttribute[Callable[[], None] | None] = RareAttribute(None)
     """Called before the lock is given back: what it protects may not be committed yet."""
     entry: RareAttribute[tuple[int, str]] = RareAttribute((0, ""))
-    """Under which key a re-entrant hold is found again."""
+    """The key of a re-entrant hold in ``LeaseLifecycle.reentrant``."""
     failure: RareAttribute[Exception | None] = RareAttribute(None)
     """Why the last renewal failed, if it did."""
     hold_until: RareAttribute[float | None] = RareAttribute(None)
-    """When its longest hold ends, if it has one."""
+    """When its max_hold ends, if it has one."""
     hook: RareAttribute[Callable[[], None] | None] = RareAttribute(None)
-    """Called at once on loss: asyncio cancels the body here."""
+    """Called at once on loss: under asyncio it cancels the body."""
     on_lost: RareAttribute[Callable[[LeaseLost], object] | None] = RareAttribute(None)
     owed: RareAttribute[bool] = RareAttribute(False)
-    """The engine may not know of the release: it can be asked again."""
+    """The engine may not know of the release, which can then be repeated."""
     failed: RareAttribute[bool] = RareAttribute(False)
     """A block within another one of the same hold has raised."""
     handed_over: RareAttribute[bool] = RareAttribute(False)
@@ -75,13 +75,13 @@ class HoldState:
     downgraded: RareAttribute[bool] = RareAttribute(False)
     """It was a write lock, and may be no more than a read lock by now."""
     delay: RareAttribute[float] = RareAttribute(0.0)
-    """For how long after its end the engine keeps it from others, unless it is released."""
+    """Seconds after its end for which the engine keeps it from others, unless it is released."""
     min_until: RareAttribute[float] = RareAttribute(0.0)
-    """Until when the engine keeps it from others, even if it is released."""
+    """The moment until which the engine keeps it from others, even if it is released."""
     reader: RareAttribute[Callable[[], object] | None] = RareAttribute(None)
     """A weak reference to the thread or task that reads under it."""
     presumed: RareAttribute[bool] = RareAttribute(False)
-    """Its release was taken for done without a proof: see release.free_again."""
+    """Its release is presumed without a proof: see release.free_again."""
     signal: RareAttribute[Signal | None] = RareAttribute(None)
     """Made when somebody waits for the loss."""
 
@@ -114,11 +114,11 @@ class HoldState:
         self.label = label
         self.ttl = grant.ttl
         self.since = grant.asked_at
-        """When it was asked for; the grant that a renewal brings is younger."""
+        """When it was requested; the grant that a renewal brings is younger."""
         self.meta = meta
         self.renews = renews
         self.rare: dict[str, object] | None = None
-        """What few holds have: see RareAttribute."""
+        """Attributes that few holds have: see RareAttribute."""
         if hold_until is not None:
             self.hold_until = hold_until
         if on_lost is not None:
@@ -126,7 +126,7 @@ class HoldState:
         self.generation = generation
         self.renewals = 0
         self.attend_at = 0.0
-        """When the keeper has to look at it, or 0 if it has not thought of that yet."""
+        """When the keeper has to look at it; 0 until the keeper has scheduled that."""
         self.released = False
         self.loss: LeaseLost | None = None
 
@@ -153,9 +153,9 @@ class HoldState:
         return max(0.0, self.valid_until() - now)
 
     def why_lapsed(self, asking: bool) -> str:
-        """Why a hold that is past its end has ended, a renewal being under way or not."""
+        """Return why a hold has expired; ``asking`` says that a renewal is under way."""
         if self.hold_until is not None and self.hold_until - self.grant.valid_until <= TTL_MIN_S:
-            return "its max_hold was reached"  # so near to it nothing is renewed any more
+            return "its max_hold was reached"  # so near to its end nothing is renewed any more
         if not self.renews:
             return f"its ttl of {self.ttl:g} s ran out, and renewal is off"
         if self.failure is not None:
@@ -177,7 +177,7 @@ class HoldState:
         slack: float | None = None,
         call: float | None = None,
     ) -> Event:
-        """Make the event of what happened to it, for whoever subscribed."""
+        """Make an event of what happened to it, for subscribers."""
         name, _, fence, _, _, _, share = self.grant
         (engine, group), loss, meta, slot = self.label, self.loss, self.meta, None
         role: Role = "lock"
@@ -200,7 +200,7 @@ class HoldState:
         return self.event("acquired", "", now - started, waited, blocker, None, call)
 
     def lost_error(self, loss: Loss, reason: str) -> LeaseLost:
-        """The error that tells of a loss; the reason may be what another client wrote."""
+        """Make the error of a loss; another client may have written the reason."""
         reason = shown(reason)
         return LOSSES[loss](
             f"the lease on {self.grant.name!r} (fence {self.grant.fence}) is lost: {reason}. "
@@ -211,5 +211,5 @@ class HoldState:
         )
 
     def lost_again(self, loss: LeaseLost) -> LeaseLost:
-        """A fresh copy to raise: one object must not gather the tracebacks of many threads."""
+        """Copy the error to raise it: one object must not gather the tracebacks of many threads."""
         return type(loss)(str(loss), name=loss.name, fence=loss.fence, reason=loss.reason)

@@ -22,10 +22,11 @@ class HolderMeta:
     def __init__(self, world: World) -> None:
         self._world = world
         self._texts: dict[int, tuple[weakref.ref[Hashable], str]] = {}
-        """By the id of the thread or task, which must not be kept alive: a task has a result."""
+        """Their texts, by id of the thread or task, which must not be kept alive: a task has a
+        result."""
 
     def text(self, words: Meta, context: Meta | None = None) -> str:
-        """The JSON text of the caller and its meta; one object for all leases without meta.
+        """Return the JSON text of the caller and its meta; leases without meta share one object.
 
         What a tracer adds is left out where it does not fit.
         """

@@ -1,7 +1,7 @@
-"""Renew all leases of one client in the background, and decide that one is lost.
+"""Renew all leases of one client in the background, and decide when one is lost.
 
 * One keeper per client; it sleeps until the earliest moment at which some lease needs it.
-* What is due goes to the engine in one request, together with what is due soon.
+* Renewals that are due go to the engine in one request, together with those due soon.
 * The request runs beside the keeper, so that a hanging engine cannot keep it from telling a
   holder in time.
 * A renewal that fails is tried again until the holder's own deadline; then, and not before, the
@@ -27,24 +27,24 @@ from .loss_notify import Notifier, tell_events, tell_failure, tell_loss
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
-CALM_TTL_S, CALM_S = 6.0, 2.0  # no lease of such a ttl is due sooner than that
-STUMBLE_S = 0.1  # after an error of our own, a breath before going on
+CALM_TTL_S, CALM_S = 6.0, 2.0  # a lease of at least this ttl is not due sooner than that
+STUMBLE_S = 0.1  # after an error of our own, a pause before going on
 BATCH_MAX = 200  # renewals in one request: enough to share its cost, few enough to be quick
-IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, which costs, can end
+IDLE_NAPS = 10  # naps with nothing to do; then a sleep that only a wake-up ends, which costs
 
 
 class Keeper:
-    """Looks after the holds of one client."""
+    """Renews the holds of one client, and declares them lost."""
 
     def __init__(self, world: World, engine: Engine) -> None:
         self._world = world
         self._engine = engine
         self.chore: Callable[[], None] | None = None
-        """What the client has its keeper do now and then."""
+        """Called each time that the keeper looks at the holds; the client sets it."""
         self._generation = world.generation()
         self._notifier = Notifier(world)
         self.holds: dict[HoldState, None] = {}
-        """Those that have not ended, in the order in which they came."""
+        """The holds that have not ended, in the order in which they were added."""
         self._mutex = world.mutex()
         self._wake = world.signal()
         self._next = NEVER
@@ -57,7 +57,7 @@ class Keeper:
         """How many renewals of a hold are under way, and the shortest ttl among them."""
         self._abandoned: deque[HoldState] = deque()
         self._plan = (0.0, 0.0, 0.0)
-        """The moment and ttl of the last grant, and when such a one is due."""
+        """The moment and ttl of the last grant that was scheduled, and when its renewal is due."""
 
     def __len__(self) -> int:
         return len(self.holds)
@@ -69,10 +69,10 @@ class Keeper:
     def add(self, hold: HoldState) -> None:
         """Look after a hold from now on.
 
-        One that is not due before the keeper looks anyway is left for it to schedule then: most
-        have ended by that time.
+        A hold that is not due before the keeper looks anyway is scheduled then: most have ended by
+        that time.
         """
-        self.holds[hold] = None  # first: then either the keeper sees it or we see its plan
+        self.holds[hold] = None  # first: either the keeper sees it, or we see when it looks next
         ttl, asked_at = hold.ttl, hold.grant.asked_at
         if ttl < CALM_TTL_S or hold.rare is not None or asked_at + CALM_S < self._next:
             self._schedule(hold)
@@ -81,21 +81,21 @@ class Keeper:
             self._start()
 
     def drop(self, hold: HoldState) -> None:
-        """Look after it no more: it has ended, or nobody wants it."""
+        """Stop looking after a hold: it has ended, or its lease was collected."""
         self.holds.pop(hold, None)
 
     def abandon(self, hold: HoldState) -> None:
-        """Look after a hold no more whose lease was collected. This is called by a destructor, so
-        the next look tells of it.
+        """Stop looking after a hold whose lease was collected. A destructor calls this, so the next
+        look emits the event.
         """
         self.drop(hold)
         if observe.subscribers:
             self._abandoned.append(hold)
 
     def lose(self, hold: HoldState, loss: Loss, reason: str) -> None:
-        """Declare a hold lost and tell everybody who wants to know.
+        """Declare a hold lost, and tell its holder and the subscribers.
 
-        Only the first word counts.
+        Only the first call counts.
         """
         with self._mutex:
             if hold.released or hold.loss is not None:
@@ -105,13 +105,13 @@ class Keeper:
         tell_loss(self._world, self._notifier, hold, error)
 
     def on_gone(self, owners: Collection[str], gone: Gone) -> None:
-        """The engine has noticed by itself that these grants have ended."""
+        """Declare the holds of these owners lost: the engine has noticed it by itself."""
         for hold in self.held():
             if hold.grant.owner in owners:
                 self.lose(hold, gone.loss, gone.reason)
 
     def retire(self, hold: HoldState) -> bool:
-        """End a hold because its holder wishes so; False when it had ended before."""
+        """Mark a hold as ended by its holder; False when it had ended before."""
         self.holds.pop(hold, None)
         with self._mutex:
             first = not hold.released and hold.loss is None
@@ -125,20 +125,20 @@ class Keeper:
         return hold.loss is not None
 
     async def renew_now(self, hold: HoldState) -> None:
-        """Renew one hold at the caller's wish; errors are the caller's."""
+        """Renew one hold because the caller wants it; errors are raised."""
         await self._request([hold])
 
     def wake(self) -> None:
-        """Look at all holds now."""
+        """Have the keeper look at all holds now."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Renew no more."""
+        """Have the keeper end, without waiting for it."""
         self._closing = True
         self.wake()
 
     async def close(self, deadline: float) -> None:
-        """Stop, and wait for what is under way."""
+        """Stop, and wait for the keeper and a renewal under way, until the deadline."""
         self.stop()
         for job in (self._job, self._flight):
             if job is not None:
@@ -150,7 +150,7 @@ class Keeper:
                 self._job = self._world.keep(self._run, "fencelock-keeper")
 
     async def _run(self) -> None:
-        self._flying = False  # begun anew, it may never have heard of the end of a renewal
+        self._flying = False  # this may be a restart that missed the end of a renewal
         while not self._closing:
             if self._world.generation() != self._generation:
                 return  # a forked child in which green threads go on: its parent renews
@@ -179,7 +179,7 @@ class Keeper:
             return
         for hold in due:
             if not self.expire_if_due(hold, now) and not policy.may_renew(now, hold.hold_until):
-                hold.attend_at = hold.valid_until()  # its longest hold is near: its end is left
+                hold.attend_at = hold.valid_until()  # its max_hold ends soon: only that is left
         if self._flying:
             return  # one request at a time; its end wakes us
         batch = [t for t in holds if self._is_due(t, now) and not t.ended]
@@ -203,9 +203,9 @@ class Keeper:
         )
 
     def _when(self) -> float | None:
-        """The next moment to look.
+        """Return the next moment to look, or None to sleep until a wake-up.
 
-        While it is worked out, whoever adds a hold wakes us to be safe.
+        While it is computed, every hold that is added wakes the keeper, to be safe.
         """
         self._next = NEVER
         holds = list(self.holds)
@@ -254,7 +254,7 @@ class Keeper:
                     self._answered(hold)
 
     def _ask(self, hold: HoldState, now: float) -> Grant:
-        """What to ask for. Once a shorter ttl is asked for, the longer one is believed no more.
+        """Return the grant to renew. From now on a shorter ttl counts, and the longer one does not.
 
         Requests that are under way together may be served in any order: the shortest ttl counts.
         """
@@ -262,7 +262,7 @@ class Keeper:
         others, shortest = self._asked.get(hold, (0, ttl))
         self._asked[hold] = (others + 1, min(ttl, shortest))
         old = hold.grant
-        if hold.rare is not None and hold.delay:  # the engine keeps it for longer than we believe
+        if hold.rare is not None and hold.delay:  # the engine keeps it for longer than its ttl
             wanted = old._replace(ttl=ttl + hold.delay)
         elif ttl == old.ttl:
             return old
@@ -286,7 +286,7 @@ class Keeper:
         for hold, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Gone):
                 late = answer.loss == "expired" and self.expire_if_due(hold, self._world.now())
-                if not late:  # else its own clock knew before, and why
+                if not late:  # else our own clock has told it, with a better reason
                     self.lose(hold, answer.loss, answer.reason)
             elif not hold.ended:
                 _, shortest = self._asked[hold]
@@ -323,11 +323,11 @@ class Keeper:
                 if due > valid_until:
                     due = valid_until
                 self._plan = (asked_at, ttl, due)
-            hold.attend_at = due  # one number for all grants of one moment
+            hold.attend_at = due  # one float object for all grants of one moment
             return
         end = hold.valid_until()
         hold.attend_at = min(end, policy.renew_at(asked_at, ttl)) if hold.renews else end
 
     def _rouse(self, hold: HoldState) -> None:
-        if hold.attend_at < self._next:  # that is before the keeper means to look
+        if hold.attend_at < self._next:  # the keeper would look too late
             self._wake.set()

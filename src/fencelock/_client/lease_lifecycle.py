@@ -1,8 +1,8 @@
 """Check, renew and release the holds of one client, from their grant to their end.
 
-``client.py`` acquires. From then on whether a hold is valid is judged by the holder's own clock,
-it is renewed by the keeper, and it ends by being released, dropped or handed over. Nothing here
-acquires, and nothing knows whose client it is.
+``client.py`` acquires. From then on the holder's own clock decides whether a hold is valid, the
+keeper renews it, and it ends by being released, dropped or handed over. Nothing here acquires
+another hold, and nothing knows the client.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class LeaseLifecycle:
     def __init__(self, world: World, engine: Engine) -> None:
         self.world = world
         self.reentrant: dict[tuple[int, str], tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
-        """Leases that whoever holds them may enter again: by the id of the thread or task."""
+        """Re-entrant leases by id of the thread or task and by name: weak references to the thread
+        or task and to the lease."""
         self.abandoned: list[HoldState] = []
-        """Holds whose leases were collected unreleased; the engine may keep them still."""
+        """Holds whose leases were collected unreleased; the engine may still keep them."""
         self.engine = engine
         self.keeper = Keeper(world, engine)
         self.pending = Pending(world, engine)
@@ -49,69 +50,66 @@ class LeaseLifecycle:
     async def release(
         self, hold: HoldState, entirely: bool = False, limit: float | None = None
     ) -> bool:
-        """Leave one level of a hold; the last one gives the lock back."""
+        """Leave one level of a hold; leaving the last one releases the lock."""
         try:
-            return await self._release(hold, entirely, limit)
+            world, engine, pending = self.world, self.engine, self.pending
+            if hold.generation != world.generation():
+                return False
+            if hold.rare is not None and hold.count > 1 and not entirely:
+                hold.count -= 1
+                if hold.loss is None and not hold.released:
+                    return True
+            if hold.released and not hold.owed:
+                return False
+            if hold.rare is not None:
+                if hold.before_release is not None:
+                    hold.before_release()
+                self._forget(hold)
+            began = world.now()
+            if limit is None:  # under asyncio the connections have limits of their own
+                limit = NO_LIMIT if world.cancels else began + policy.RELEASE_S
+            with world.until(limit):
+                held = self.keeper.retire(hold)
+                if not held:  # its holder was told of a loss: then no work may be kept
+                    engine.mark_failed(hold.grant)
+                if world.cancels:
+                    work = free(world, engine, pending, hold, began)
+                    freed = await world.shield(work, engine.plain)
+                else:
+                    try:  # as free() does, with one await less
+                        if hold.rare is None:
+                            freed = await engine.release(hold.grant)
+                        else:
+                            freed = await give_back(world, engine, hold)
+                    except BaseException as error:
+                        freed = await free_again(world, engine, pending, hold, began, error)
+                    if hold.rare is not None:
+                        settle(pending, hold)
+            if hold.loss is None and not freed and held:
+                self._lose(hold)
+            if observe.subscribers:
+                self._emit_released(hold, began if hold.rare is None else None)
+            return freed
         except FencelockError as error:
             if hold.released and observe.subscribers:
                 spent = self.world.now() - hold.since
                 observe.emit(hold.event("release_failed", str(error), spent))
             raise
         except BaseException:
-            # Of a signal handler, at any bytecode: its caller will not come again.
+            # An exception of a signal handler, at any bytecode: the caller will not retry.
             self.release_later(hold)
             raise
 
     def release_later(self, hold: HoldState) -> None:
-        """Have a lock given back in the background, unless that is under way or done."""
+        """Release a lock in the background. Under asyncio the shielded release goes on anyway."""
         if not self.world.cancels and not self.is_foreign(hold):
             self.world.unbound()
             self.keeper.retire(hold)
             hold.owed = True
             release_later(self.world, self.engine, self.pending, hold)
 
-    async def _release(self, hold: HoldState, entirely: bool, limit: float | None) -> bool:
-        world, engine, pending = self.world, self.engine, self.pending
-        if hold.generation != world.generation():
-            return False
-        if hold.rare is not None and hold.count > 1 and not entirely:
-            hold.count -= 1
-            if hold.loss is None and not hold.released:
-                return True
-        if hold.released and not hold.owed:
-            return False
-        if hold.rare is not None:
-            if hold.before_release is not None:
-                hold.before_release()
-            self._forget(hold)
-        began = world.now()
-        if limit is None:  # wires of asyncio know their own
-            limit = NO_LIMIT if world.cancels else began + policy.RELEASE_S
-        with world.until(limit):
-            held = self.keeper.retire(hold)
-            if not held:  # its holder was told of a loss: then nothing may be kept
-                engine.mark_failed(hold.grant)
-            if world.cancels:
-                work = free(world, engine, pending, hold, began)
-                freed = await world.shield(work, engine.plain)
-            else:
-                try:  # as free() does, with one await less
-                    if hold.rare is None:
-                        freed = await engine.release(hold.grant)
-                    else:
-                        freed = await give_back(world, engine, hold)
-                except BaseException as error:
-                    freed = await free_again(world, engine, pending, hold, began, error)
-                if hold.rare is not None:
-                    settle(pending, hold)
-        if hold.loss is None and not freed and held:
-            self._lose(hold)
-        if observe.subscribers:
-            self._emit_released(hold, began if hold.rare is None else None)
-        return freed
-
     def _lose(self, hold: HoldState) -> None:
-        """Write down a loss that the engine told of only when it was asked to release."""
+        """Record a loss that only the reply to a release has revealed."""
         gone = self.engine.why_gone(hold.grant)
         hold.loss = hold.lost_error(gone.loss, gone.reason)
         if observe.subscribers:
@@ -127,8 +125,8 @@ class LeaseLifecycle:
     ) -> list[bool] | None:
         """Give several locks back in one request, where the engine can.
 
-        None, and nothing is done, unless all of them hold and none is out of the common: then each
-        is to be released by itself.
+        Return None, having done nothing, unless each of them holds and is plain: then the caller
+        releases them one by one.
         """
         if len(holds) < 2 or self.engine.commits or not all(map(self._is_plain, holds)):
             return None
@@ -136,7 +134,7 @@ class LeaseLifecycle:
             return await self._release_all(holds, limit)
         except FencelockError:
             raise
-        except BaseException:  # of a signal handler: see release()
+        except BaseException:  # an exception of a signal handler: see release()
             for hold in holds:
                 self.release_later(hold)
             raise
@@ -164,15 +162,14 @@ class LeaseLifecycle:
         return freed
 
     def _forget(self, hold: HoldState) -> None:
-        """Let nobody enter a hold again. What is remembered may be a later one of the same."""
+        """Let nobody enter a hold again. An entry that is a later hold's by now stays."""
         _, reference = self.reentrant.get(hold.entry, (None, None))
         lease = reference() if reference is not None else None
         if lease is None or lease._hold is hold:
             self.reentrant.pop(hold.entry, None)
 
     async def leave(self, hold: HoldState, error: BaseException | None) -> None:
-        """End a ``with`` block: release, and raise if the body ran without the lock for any of
-        its time.
+        """End a ``with`` block: release, and raise if the body ran without the lock at any time.
 
         An error of the body is never hidden; it gets a note instead. A release that was not
         confirmed after a body that ended well is a warning and an event.
@@ -186,7 +183,7 @@ class LeaseLifecycle:
                 if hold.count > 1:
                     hold.failed = True
             await self.release(hold)
-            if hold.released and hold.failed and self.engine.commits:
+            if self.engine.commits and hold.released and hold.failed:
                 failure = UsageError(
                     f"a block within this one raised under {hold.grant.name!r}: its transaction "
                     "was rolled back and nothing is committed. Let such an error through"
@@ -254,7 +251,7 @@ class LeaseLifecycle:
         return hold.loss
 
     def check(self, hold: HoldState) -> None:
-        """Raise unless the hold holds."""
+        """Raise LeaseLost unless the hold is valid."""
         loss = self.loss(hold)
         if loss is not None:
             raise hold.lost_again(loss)
@@ -275,7 +272,7 @@ class LeaseLifecycle:
         while self.loss(hold) is None:
             if hold.released:
                 return False
-            # A hold that ends is noticed by the keeper; the nap is for a release and for suspend.
+            # The keeper sets the signal on a loss; the nap is for a release and for suspend.
             nap = policy.earlier(deadline, self.world.now() + 1.0)
             with self.world.until(NO_LIMIT):
                 await self.world.wait(hold.signal, nap)
@@ -288,20 +285,20 @@ class LeaseLifecycle:
         return hold.generation != self.world.generation()
 
     def abandon(self, hold: HoldState) -> bool:
-        """A lease was collected unreleased: renew no more. True when that deserves a warning.
+        """Stop renewing a hold whose lease was collected unreleased; True if a warning is in order.
 
-        What is collected because the program ends is still released when the client is closed.
+        A lease that is collected because the program ends is released when the client is closed.
         """
         now = self.world.now()
         if hold.remaining(now) == 0 or self.is_foreign(hold):
-            return False  # one that has just run out is the keeper's to tell of
+            return False  # if it has just expired, the keeper tells that
         self.keeper.abandon(hold)
         self._forget(hold)
         self.abandoned = [*(t for t in self.abandoned if t.remaining(now) > 0), hold]
         return True
 
     def give_away(self, hold: HoldState) -> str:
-        """Hand a hold over to whoever gets the token; it cannot be used here any more."""
+        """Return a token that hands the hold over; it cannot be used here any more."""
         if not self.engine.traits.portable:
             raise Unsupported(
                 f"a lease of {self.engine.address.public} ends with the process that acquired it "
@@ -315,7 +312,7 @@ class LeaseLifecycle:
         return pack(self.hand_over(hold), hold.delay)
 
     def hand_over(self, hold: HoldState) -> Grant:
-        """Stop looking after a hold without releasing it: whoever gets the grant carries on."""
+        """Return the grant of a hold for its next holder, and stop looking after it, unreleased."""
         self.check(hold)
         self.keeper.retire(hold)
         hold.handed_over = True
@@ -325,7 +322,7 @@ class LeaseLifecycle:
         return hold.grant
 
     def connection(self, hold: HoldState) -> object:
-        """The connection whose transaction is the hold, where the engine holds locks that way."""
+        """Return the connection whose transaction is the hold, where the engine holds locks so."""
         self.check(hold)
         return self.engine.connection(hold.grant)
 

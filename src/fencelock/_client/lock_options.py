@@ -32,7 +32,7 @@ DEFAULT_TTL_S = 30.0
 
 
 class LockSpec(NamedTuple):
-    """The description that a Lock is: checked values, no state."""
+    """The options of a Lock: checked values, no state."""
 
     name: str
     ttl: float
@@ -47,11 +47,11 @@ class LockSpec(NamedTuple):
     share: Share | None = None
     linger: Linger | None = None
     group: str | None = None
-    """What the caller gave for the telemetry of many names."""
+    """The group that the caller gave, under which telemetry counts many names."""
 
 
 class Linger(NamedTuple):
-    """For how long a lock that is over is not given to others; few ask for that."""
+    """For how many seconds a lock that has ended is not given to others; few locks use it."""
 
     min_hold: float
     """From its grant on, even if it is released before."""
@@ -121,7 +121,7 @@ def make_shared_spec(name: object, share: Share, options: Mapping[str, object]) 
 
 
 def semaphore_share(limit: object) -> Share:
-    """One of so many."""
+    """Return the share of one slot of a semaphore."""
     return Share("semaphore", 1, check_limit(limit))
 
 
@@ -197,18 +197,18 @@ class Template:
             check_name(text)
 
     def wrap(self, call: Callable[..., Any]) -> None:
-        """Make the decorated function look like the one it calls, but for the lease."""
+        """Make the decorated function look like the one it calls, but for the parameter lease."""
         update_wrapper(call, self._function)
         if self._wants_lease:
             cast("Any", call).__signature__ = self._signature
 
     def named(self, spec: LockSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LockSpec:
-        """The lock for one call. Its names are one group: the template, unless another is given."""
+        """Return the lock for one call. Its group is the template, unless another is given."""
         name = self.name(args, kwargs)
         return spec._replace(name=name, group=spec.group or self._text[:GROUP_MAX])
 
     def name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The name for one call. Missing arguments are the function's own TypeError."""
+        """Return the name for one call. Missing arguments raise the function's own TypeError."""
         if self._wants_lease and "lease" in kwargs:
             raise UsageError(
                 f"{_name_of(self._function)}() is given the lease of the lock that each call takes:"
@@ -219,7 +219,7 @@ class Template:
         return check_name(self._text.format_map(bound.arguments))
 
     def call(self, lease: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Call the function as its caller did, with the lease where it wants one."""
+        """Call the function with its caller's arguments, and the lease if it takes one."""
         if not self._wants_lease:
             return self._function(*args, **kwargs)
         if self._named and len(args) <= self._index:
@@ -229,7 +229,7 @@ class Template:
         return self._function(*before, *left_out, lease, *after, **kwargs)
 
     def awaitable(self, result: Any) -> Awaitable[Any]:
-        """Return what a call of the function gave, which is to be awaited under the lock."""
+        """Return the result of a call of the function, which must be awaited under the lock."""
         from inspect import isawaitable
 
         if isawaitable(result):
@@ -334,7 +334,7 @@ def _is_plain(function: Any) -> bool:
 
 
 def _unfinished(value: object) -> Literal["generator", "awaitable"] | None:
-    """What kind of work a value is that is still to be done, if it is any."""
+    """Return which kind of unfinished work a value is, or None if it is none."""
     import inspect
 
     if type(value).__module__ == "contextlib":

@@ -2,10 +2,10 @@
 
 * An undo is recorded first and tried then: whatever interrupts the caller, the record stays.
 * The caller waits for it for a bounded time. One job of the client goes on in the background, with
-  a back-off that all share, until the engine has confirmed: a queue entry or a lock that nobody
-  knows of would else keep others out.
-* A request that had no answer may land after the undo that was sent on another connection. So the
-  undo of such an attempt is repeated once, a while after it was confirmed.
+  a back-off that all undos share, until the engine has confirmed: a queue entry or a lock that
+  nobody knows of would otherwise keep others out.
+* A request without a reply may reach the engine after the undo that was sent on another connection.
+  So the undo of such an attempt is repeated once, a while after it was confirmed.
 * ``Engine.withdraw`` and ``Engine.release`` are conditioned on the owner, so that repeating them
   harms nobody.
 """
@@ -25,7 +25,7 @@ from . import policy
 from .events import timed
 
 PASS_S = 5.0  # the longest that one try in the background waits for an engine that is silent
-ECHO_S = 2.0  # after which a request that had no answer has landed, or never will
+ECHO_S = 2.0  # after which a request without a reply has reached the engine, or never will
 
 
 class _Undo:
@@ -42,10 +42,11 @@ class _Undo:
         self.call = call
         self.on_confirmed = confirmed
         self.echoes = echoes
-        """It is to be repeated once it was confirmed."""
+        """Whether to repeat it once after it was confirmed."""
         self.is_confirmed = False
         self.tried_by: Callable[[], object] = _nobody
-        """Who is at it, the caller or the job. Weakly: an exception can end it at any bytecode."""
+        """A weak reference to the ``_Try`` of the caller or the job that tries it now: an exception
+        can end that call at any bytecode."""
         self.due = 0.0
 
 
@@ -74,7 +75,7 @@ class Pending:
         self._stopped = False
 
     def owed(self) -> tuple[Owed, ...]:
-        """What was not confirmed yet, the oldest first."""
+        """Return the undos that are not confirmed yet, the oldest first."""
         return tuple(undo.owed for undo in list(self._undos.values()) if not undo.is_confirmed)
 
     async def withdraw(
@@ -87,8 +88,8 @@ class Pending:
     ) -> bool:
         """Take an attempt back; False when that was not confirmed by the limit and goes on.
 
-        From here on it is no longer one of the attempts, whatever interrupts the caller. Doubted is
-        an attempt of which a request may still be under way, watched one that may be watched for.
+        From here on it is not in ``attempts``, whatever interrupts the caller. ``doubted``: one of
+        its requests may still be under way. ``watched``: it may have a watch.
         """
         owed = Owed(request.name, "withdraw", self._world.now())
         undo = _Undo(owed, lambda: self._leave(request, watched), echoes=doubted)
@@ -106,14 +107,14 @@ class Pending:
         return undo.is_confirmed
 
     def withdraw_later(self, request: Request) -> None:
-        """Take an attempt back in the background, of which nobody knows how far it got."""
+        """Take back, in the background, an attempt of which nobody knows how far it got."""
         owed = Owed(request.name, "withdraw", self._world.now())
         undo = _Undo(owed, lambda: self._leave(request, watched=True), echoes=True)
         self._undos.setdefault(request.owner, undo)
         self._start()
 
     def go_on(self) -> None:
-        """Go on in the background with undos whose callers were interrupted, at any bytecode."""
+        """Go on in the background with undos whose callers were interrupted at any bytecode."""
         if self._undos and self._job is None:
             self._start()
 
@@ -131,22 +132,22 @@ class Pending:
         call: Callable[[], Coroutine[Any, Any, bool]],
         confirmed: Callable[[], None],
     ) -> None:
-        """Go on with a release in the background, by calling it until it is answered."""
+        """Go on with a release in the background, and retry ``call`` until the engine confirms."""
         owed = Owed(grant.name, "release", self._world.now())
         self._undos[grant.owner] = _Undo(owed, call, confirmed)
         self._start()
 
     def forget(self, owner: str) -> None:
-        """The engine has confirmed it to somebody else."""
+        """Drop the undo of an owner: the engine has confirmed the release to another caller."""
         self._undos.pop(owner, None)
 
     def stop(self) -> None:
-        """Try no more."""
+        """Stop retrying."""
         self._stopped = True
         self._wake.set()
 
     async def close(self, deadline: float) -> None:
-        """Try all of them at once and then until the deadline, then stop."""
+        """Try all undos now and again until the deadline, then stop."""
         for owner, undo in snapshot(self._undos):
             undo.due, undo.echoes = 0.0, False
             if undo.is_confirmed:
@@ -164,7 +165,7 @@ class Pending:
             )
 
     async def _try(self, owner: str, undo: _Undo, limit: float) -> bool:
-        """Ask the engine until it has confirmed or cannot be reached, until the limit."""
+        """Send an undo, a few times while its outcome is unknown; True once it is confirmed."""
         for _ in range(policy.UNKNOWN_TRIES):
             try:
                 with self._world.until(limit):
@@ -218,7 +219,7 @@ class Pending:
             return True
 
     async def _pass(self) -> bool:
-        """Try each that is due, until one is not answered; True when all were confirmed."""
+        """Try each undo whose time has come, until one is not confirmed: then return False."""
         for owner, undo in snapshot(self._undos):
             if undo.tried_by() is not None or self._stopped or undo.due > self._world.now():
                 continue
@@ -244,7 +245,7 @@ async def unwatch(engine: Engine, request: Request) -> None:
 
 
 def unconfirmed(request: Request, why: object) -> OutcomeUnknown:
-    """What to say of an attempt that could not be taken back in time."""
+    """Make the error of an attempt that could not be taken back in time."""
     return OutcomeUnknown(
         f"the engine has not confirmed that the request for {request.name!r} was taken back "
         f"({why}): it may still be granted, to nobody who knows. Taking it back goes on in the "
@@ -254,7 +255,7 @@ def unconfirmed(request: Request, why: object) -> OutcomeUnknown:
 
 
 def taken_back(request: Request, why: object) -> Unavailable:
-    """What to say of an attempt without an answer that was taken back."""
+    """Make the error of an attempt without a reply that was taken back."""
     return Unavailable(
         f"the engine did not answer the request for {request.name!r} ({why}); "
         "it was taken back and nothing is held. Try again"
@@ -262,10 +263,10 @@ def taken_back(request: Request, why: object) -> Unavailable:
 
 
 def is_definite(error: BaseException) -> bool:
-    """Whether an engine's error says that asking again would be of no use."""
+    """Return whether an engine's error says that a retry would be of no use."""
     return isinstance(error, EngineError) and not isinstance(error, Unavailable)
 
 
 def grace(world: World, limit: float) -> float:
-    """By when an undo at the end of a call has to be confirmed."""
+    """Return the moment by which an undo at the end of a call has to be confirmed."""
     return min(limit, world.now() + GRACE_S)

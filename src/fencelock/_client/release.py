@@ -1,4 +1,4 @@
-"""Release a lock, and ask again when no answer comes."""
+"""Release a lock, and retry when no reply comes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .validation import TTL_MIN_S
 
 
 async def give_back(world: World, engine: Engine, hold: HoldState) -> bool:
-    """Release a lock, or leave it to end with its shortest hold; False when it is not ours."""
+    """Release a lock, or have it end with its min_hold; False when it is not ours."""
     rest = hold.min_until - world.now()
     if rest <= 0 or hold.loss is not None:
         if observe.callers and hold.rare is not None:
@@ -29,9 +29,12 @@ async def give_back(world: World, engine: Engine, hold: HoldState) -> bool:
 async def free(
     world: World, engine: Engine, pending: Pending, hold: HoldState, began: float
 ) -> bool:
-    """Release a hold; ``began`` is now. No answer is resolved by asking again."""
+    """Release a hold; ``began`` is now. A missing reply is resolved by a retry."""
     try:
-        freed = await give_back(world, engine, hold)
+        if hold.rare is None:  # as most are
+            freed = await engine.release(hold.grant)
+        else:
+            freed = await give_back(world, engine, hold)
     except BaseException as error:
         return await free_again(world, engine, pending, hold, began, error)
     if hold.rare is not None:
@@ -44,7 +47,7 @@ async def free_all(
 ) -> list[bool]:
     """Release several holds in one request, where the engine can; ``began`` is now.
 
-    All are tried. What could not be confirmed is raised once that was done.
+    All are tried; then the first failure is raised.
     """
     answers: list[bool] | None = None
     error: BaseException | None = None
@@ -83,18 +86,18 @@ async def free_again(
     began: float,
     error: BaseException,
 ) -> bool:
-    """Go on after the engine has raised: ask again where nobody knows what it did.
+    """Go on after a release has raised: retry it where its outcome is unknown.
 
-    What is not confirmed in time goes on in the background, and so its outcome is unknown even if
-    nothing has happened yet. Only where a release commits work is a definite failure the caller's
-    to know as such.
+    A release that is not confirmed in time goes on in the background, and so its outcome is unknown
+    even if nothing has happened yet. Only where a release commits work is a definite failure raised
+    as such.
 
     "Not yours" after a request without an answer does not say which came first: the
     request took effect, or the lock had been revoked before it. The first is presumed, because the
     second would have callers run their work again; the event ``released`` says that it is not
     proved. In either case the lock is not held by us any more.
     """
-    if observe.callers and hold.rare is None:  # else who called it has told
+    if observe.callers and hold.rare is None:  # else give_back has emitted the call
         observe.emit_call(engine.address.scheme, "release", world.now() - began, error)
     hold.owed = True
     grant, unknown = hold.grant, isinstance(error, OutcomeUnknown)
@@ -108,11 +111,11 @@ async def free_again(
             continue
         except BaseException as failure:
             if engine.commits and is_definite(failure):
-                raise  # it was looked up: the work was not committed
+                raise  # the engine has looked it up: the work was not committed
             error = failure
             break
         settle(pending, hold)
-        # Not presumed if the lease was over before: then another may have come.
+        # Not presumed if the lease had expired before: then another may hold the lock.
         hold.presumed = not freed and hold.loss is None and began < hold.valid_until()
         return freed or hold.presumed
     try:
@@ -128,7 +131,7 @@ async def free_again(
             until=until,
         ) from error
     finally:
-        del error  # its traceback has this frame: the two would keep alive what it broke off
+        del error  # its traceback has this frame: the two would keep each other alive
 
 
 def release_later(world: World, engine: Engine, pending: Pending, hold: HoldState) -> None:
@@ -138,6 +141,6 @@ def release_later(world: World, engine: Engine, pending: Pending, hold: HoldStat
 
 
 def settle(pending: Pending, hold: HoldState) -> None:
-    """The engine has confirmed a release."""
+    """Note that the engine has confirmed a release."""
     hold.owed = False
     pending.forget(hold.grant.owner)

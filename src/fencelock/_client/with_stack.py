@@ -1,4 +1,4 @@
-"""Find the lease that a ``with`` block of a shared Lock leaves.
+"""Find the lease of the ``with`` block of a shared Lock that is being left.
 
 A Lock holds no lease, yet ``with lock as lease:`` must find its lease again on leaving. Blocks of
 one thread or task nest, so a stack for each is enough.
@@ -10,7 +10,6 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from ..errors import UsageError
-from ..world import snapshot
 
 B = TypeVar("B")
 
@@ -24,11 +23,11 @@ class WithStack(Generic[B]):
         self._stacks: dict[Hashable, list[B]] = {}
 
     def enter(self, who: Hashable, block: B) -> None:
-        """A block was entered."""
+        """Note that a block was entered."""
         self._stacks.setdefault(who, []).append(block)
 
     def last(self, who: Hashable) -> B:
-        """The innermost block of this thread or task, which is about to be left.
+        """Return the innermost block of this thread or task, which is about to be left.
 
         A block may be left by another task than the one that entered it (an exit stack closed
         elsewhere does that). With only one stack open there is no doubt which is meant.
@@ -43,8 +42,9 @@ class WithStack(Generic[B]):
         return self._stacks[who][-1]
 
     def remove(self, block: B) -> None:
-        """A block was left, or not entered after all: the innermost one of it is forgotten."""
-        for who, stack in snapshot(self._stacks):
+        """Forget the innermost entry of a block that was left, or not entered after all."""
+        for who in list(self._stacks):  # finalizers and other threads change it meanwhile
+            stack = self._stacks.get(who, [])
             for index in range(len(stack) - 1, -1, -1):
                 if stack[index] is block:
                     del stack[index]

@@ -1,8 +1,8 @@
 """Pick the verb, read its arguments, and turn errors into one line and an exit code.
 
 A verb is a module with ``arguments(parser)`` and ``main(options) -> int``, and perhaps ``USAGE``
-and ``EPILOG``. Only the module of the verb that was asked for is imported: a cron wrapper starts
-thousands of times a day.
+and ``EPILOG``. Only the module of the requested verb is imported: a cron wrapper starts thousands
+of times a day.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ VERBS: dict[str, str] = {
 }
 
 COMMANDED = ("run", "elect")  # they take a command after --
-UNCONNECTED = ("token", "demo", "lab", "schema", "completion")  # they speak to no engine
+UNCONNECTED = ("token", "demo", "lab", "schema", "completion")  # they use no engine
 
 
 class Help(argparse.HelpFormatter):
-    """As wide as the terminal, up to a hundred columns; indented lines are left as they are.
+    """Help as wide as the terminal, up to a hundred columns; indented lines are not filled.
 
-    argparse would ask for that again at every argument, in a module of its own.
+    The width is passed on: argparse would import a module to find it out, again at every argument.
     """
 
     def __init__(self, prog: str) -> None:
@@ -71,15 +71,15 @@ def _filled(paragraph: str, width: int) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes end like those of timeout(1), not with 2."""
+    """A parser whose errors end with 125, as those of timeout(1) do, and not with 2."""
 
     hint = ""
-    """What most likely went wrong, for every message."""
+    """The most likely mistake, which is added to every error message."""
 
     def parse_args(  # type: ignore[override]  # only ever called with a list
         self, words: list[str]
     ) -> argparse.Namespace:
-        """Read the words; of an unknown option, name the one that was meant."""
+        """Parse the words; the error for an unknown option suggests one that was meant."""
         options, rest = self.parse_known_args(words)
         if rest:
             known = [name for action in self.options() for name in action.option_strings]
@@ -91,11 +91,11 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def options(self) -> list[argparse.Action]:
-        """What may be given, for completion."""
+        """Return the actions that are options, for completion."""
         return [action for action in self._actions if action.option_strings]
 
     def _print_message(self, message: str, file: object = None) -> None:
-        """Print what was asked for: that it cannot be written is an error, unlike in argparse."""
+        """Print help or the version; that it cannot be written is an error, unlike in argparse."""
         terminal.lines([message.rstrip("\n")])
 
     def error(self, message: str) -> NoReturn:
@@ -189,14 +189,14 @@ def _meant(word: str) -> str:
 
 
 def _closest(word: str, known: Iterable[str], likeness: float) -> list[str]:
-    """The one word that is meant, if there is one so much alike."""
+    """Return the known word that is most alike, if it is alike enough."""
     from difflib import get_close_matches
 
     return get_close_matches(word, list(known), 1, likeness)
 
 
 def parser_of(name: str) -> tuple[Parser, Any]:
-    """The parser and the module of a verb."""
+    """Return the parser and the module of a verb."""
     verb = import_module(f"{__package__}.verbs.{name}")
     parser = Parser(
         prog=f"fencelock {name}",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LockRequest(NamedTuple):
-    """Which lock is wanted, and how long to wait for it."""
+    """The requested lock, and how long to wait for it."""
 
     name: str
     ttl: float
@@ -30,7 +30,7 @@ class LockRequest(NamedTuple):
     quiet: bool
     role: Role = "lock"
     limit: int | None = None
-    """How many may hold it at a time, of a semaphore."""
+    """How many may hold a semaphore at a time; None for other locks."""
     min_hold: float | None = None
 
     @property
@@ -39,7 +39,7 @@ class LockRequest(NamedTuple):
 
 
 def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> None:
-    """Add a name, how long to wait for it and for how long to have it, spelled as by flock(1)."""
+    """Add the name, the longest wait and the ttl; the options of flock(1) are spelled as there."""
     add = parser.add_argument
     add("name", metavar="NAME", help="what to lock")
     add("-n", "--nonblock", action="store_true", help="do not wait for the lock")
@@ -58,7 +58,7 @@ def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> Non
 
 
 def share_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add in which way a name is locked, where several may hold it."""
+    """Add the options of locks that several may hold: semaphores and read/write locks."""
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument(
         "--limit",
@@ -71,7 +71,7 @@ def share_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lock_request(options: argparse.Namespace, **meta: Scalar) -> LockRequest:
-    """Read what ``lock_arguments`` and ``share_arguments`` ask for."""
+    """Check and return what ``lock_arguments`` and ``share_arguments`` have parsed."""
     if options.nonblock and options.wait is not None:
         raise BadArguments("-n does not wait and -w does: give one of them")
     limit, role = getattr(options, "limit", None), _role(options)
@@ -100,12 +100,12 @@ def _role(options: argparse.Namespace) -> Role:
 
 
 def name_of(text: str) -> str:
-    """A lock's name from the command line, which is bytes."""
+    """Check the name of a lock from the command line, which is bytes."""
     return check_name(_text(text))
 
 
 def prefix_of(text: str) -> str:
-    """The beginning of names, which may be empty."""
+    """Check a prefix of names, which may be empty."""
     return check_prefix(_text(text))
 
 
@@ -119,12 +119,12 @@ def _text(text: str) -> str:
 
 
 def optional(text: str | None) -> float | None:
-    """A duration that may be missing."""
+    """Parse a duration that may be missing."""
     return None if text is None else seconds(text)
 
 
 def number_of(lowest: int, highest: int) -> Callable[[str], int]:
-    """A reader of whole numbers within bounds."""
+    """Return a function that parses a whole number within bounds."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
@@ -137,7 +137,7 @@ def number_of(lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def meta_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Read the facts about a hold from ``--meta key=value``."""
+    """Parse the metadata of ``--meta key=value``."""
     words: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -148,7 +148,7 @@ def meta_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def engine_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which engine, for every verb that speaks to one."""
+    """Add the options that choose an engine, for every verb that uses one."""
     parser.add_argument("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
     parser.add_argument(
         "--scope",
@@ -158,7 +158,7 @@ def engine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def url_of(options: argparse.Namespace) -> str | None:
-    """The engine that was named, as an option or as an argument."""
+    """Return the engine that was named, as an option or as an argument; None for the default."""
     engine_url: str | None = getattr(options, "engine_url", None)
     url: str | None = options.url
     if engine_url is not None and url is not None:
@@ -167,7 +167,7 @@ def url_of(options: argparse.Namespace) -> str | None:
 
 
 def connected(options: argparse.Namespace) -> Client:
-    """An open client of the engine that was named, or of the default one."""
+    """Return an open client of the engine that was named, or of the default one."""
     from ..sync import connect
 
     demanded = {} if options.scope is None else {"scope": options.scope}

@@ -7,9 +7,9 @@ the engine run in a thread of their own (``Signals.call``), and the main thread 
 engine, whatever its driver does.
 
 A signal ends the *wait for* such a call and not the call itself. Closing the client does that, in
-bounded time: it ends every wait for a lock and takes the attempt back (``waiting.reach``). A call
-that does not even then end, because the server does not answer, is left behind, and the process
-ends without it (``leave``).
+bounded time: it ends every wait for a lock and withdraws the attempt (``acquisition.reach``). A
+call that does not even then end, because the server does not answer, is left behind, and the
+process ends without it (``leave``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Late(Exception):
 
 
 class Signals:
-    """The handlers, for as long as a lock is waited for and held."""
+    """The signal handlers while the process waits for a lock and holds it."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -60,10 +60,10 @@ class Signals:
         self._before: dict[int, object] = {}
         self._old_fd = -1
         self.unanswered = False
-        """A call was left behind: the engine is not worth waiting for."""
+        """A call was left behind, or a release failed: the engine is not worth waiting for."""
 
     def fileno(self) -> int:
-        """Readable when a signal has come."""
+        """Return the descriptor that is readable when a signal has come."""
         return self._read
 
     def __enter__(self) -> Signals:
@@ -86,8 +86,8 @@ class Signals:
     ) -> T:
         """Run a call that may block in a thread of its own, and return what it returns.
 
-        Raise Late when the call has not ended at that moment of the clock, and Interrupted when a
-        signal comes that ends us: with a grace, only if the call has not ended that long after it.
+        Raise Late when the call has not ended at ``until``, and Interrupted when a signal comes
+        that ends this process: with a grace, only if the call has not ended that long after it.
         """
         call, number = _Call(work, self.wake, f"fencelock-{label}"), 0
         while not call.done:
@@ -103,23 +103,23 @@ class Signals:
         return call.result()
 
     def settle(self) -> None:
-        """The wait is over: raise if a signal came that ends it, and pass later ones on."""
+        """Raise Interrupted if a signal came that ends the wait; later signals do not end it."""
         if number := self.ending():
             raise Interrupted(number)
 
     def wake(self) -> None:
-        """Make the loop look, from any thread."""
+        """Wake the main thread's select, from any thread."""
         try:
             os.write(self._write, b"\0")
         except OSError:
             pass
 
     def ending(self) -> int:
-        """The first signal that has come since the last call and ends us, or 0."""
+        """Return the first signal since the last call that ends this process, or 0."""
         return next((number for number in self.take() if number in ENDING), 0)
 
     def take(self) -> list[int]:
-        """The numbers that have come since the last call."""
+        """Return the numbers of the signals that have come since the last call."""
         try:
             return [number for number in os.read(self._read, 4096) if number]
         except OSError:
@@ -127,7 +127,7 @@ class Signals:
 
 
 class _Call(Generic[T]):
-    """A call in a daemon thread, which tells when it has ended."""
+    """A call in a daemon thread, which calls ``tell`` when it has ended."""
 
     def __init__(self, work: Callable[[], T], tell: Callable[[], object], label: str) -> None:
         self._work = work
@@ -148,8 +148,8 @@ class _Call(Generic[T]):
         self._tell()
 
     def result(self) -> T:
-        """What it returned or raised, once: an error kept here would keep its frames alive, and
-        all that they have open, until the interpreter ends."""
+        """Return or raise what the call did, once: an error kept here would keep its frames alive,
+        and all that they have open, until the interpreter ends."""
         error, self._error = self._error, None
         if error is None:
             return self._answer.pop()
@@ -160,7 +160,7 @@ class _Call(Generic[T]):
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Python has written the number into the pipe."""
+    """Do nothing: Python has written the number into the pipe."""
 
 
 def leave(code: int) -> int:

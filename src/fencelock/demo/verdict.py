@@ -28,7 +28,7 @@ class Records(NamedTuple):
     sales: Sequence[Sale]
     refusals: Sequence[Sale]
     seats: Mapping[str, str | None]
-    """Whose name is on which seat."""
+    """The customer on each seat, None where it is free."""
 
 
 class Verdict(NamedTuple):
@@ -38,11 +38,11 @@ class Verdict(NamedTuple):
     """What the demo should have shown and did not."""
     lines: Sequence[str]
     facts: Mapping[str, object]
-    """The same for programs."""
+    """The summary in JSON values, for programs."""
 
 
 def read_records(path: Path) -> Records:
-    """Read what a run has left."""
+    """Read the store's records of a run."""
     every = "SELECT seat, customer, worker, fence FROM {} ORDER BY id"
     with closing(sqlite3.connect(path)) as db:
         sales, refusals = (

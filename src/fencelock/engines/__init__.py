@@ -2,7 +2,7 @@
 
 To add an engine of our own: one file (or folder) beside this one and one line in the table. Engines
 of other packages register themselves by an entry point of the group ``fencelock.engines``, named
-after the scheme. Nothing here imports an engine before it is asked for.
+after the scheme. Nothing here imports an engine before its scheme is used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TABLE: dict[str, str] = {
 }
 
 ALIASES = {"postgres": "postgresql"}
-"""What others call a scheme of ours. SQLAlchemy's also name a driver, as postgresql+psycopg."""
+"""Other names of our schemes. SQLAlchemy's also name a driver, as in postgresql+psycopg."""
 WITH_DRIVERS = ("postgresql", "mysql", "mariadb")
 
 GROUP = "fencelock.engines"
@@ -61,7 +61,8 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
 
 
 def _demand(engine: type[Engine], place: str, scope: object) -> None:
-    """Refuse an engine that excludes fewer than is demanded. Every engine has this option."""
+    """Refuse an engine whose locks reach less far than ``scope`` demands. All engines have that
+    option."""
     if scope is None:
         return
     if scope not in ("host", "network"):
@@ -78,14 +79,14 @@ def _demand(engine: type[Engine], place: str, scope: object) -> None:
 
 
 def meant(scheme: str) -> str:
-    """Our word for a scheme that may be one of SQLAlchemy's or libpq's."""
+    """Return our name of a scheme that may be one of SQLAlchemy's or libpq's."""
     base, plus, _ = scheme.partition("+")
     base = ALIASES.get(base, base)
     return base if not plus or base in WITH_DRIVERS else scheme
 
 
 def find(scheme: str) -> type[Engine]:
-    """Return the engine class for a scheme, or say which there are or what to install."""
+    """Return the engine class for a scheme, or say which schemes there are or what to install."""
     if scheme in TABLE:
         module, _, name = TABLE[scheme].partition(":")
         return _with_drivers(_load(module, name, scheme), scheme)
@@ -100,7 +101,7 @@ def find(scheme: str) -> type[Engine]:
 
 
 def _entry_points() -> dict[str, str]:
-    from importlib.metadata import entry_points  # 20 ms, and only needed for engines of others
+    from importlib.metadata import entry_points  # 20 ms, only for engines of other packages
 
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
@@ -113,7 +114,7 @@ def _load(module: str, name: str, scheme: str) -> type[Engine]:
             first = next((s for s in TABLE if TABLE[s] == TABLE.get(scheme)), scheme)
             raise _missing(error.name, first) from None
         raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
-    except Exception as error:  # a package of others may fail in any way while it is imported
+    except Exception as error:  # another package may fail in any way while it is imported
         raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise Misconfigured(f"{module}:{name}, registered for {scheme}://, is not an Engine")
@@ -124,7 +125,7 @@ def _with_drivers(engine: type[Engine], scheme: str) -> type[Engine]:
     for driver in engine.drivers:
         try:
             found = util.find_spec(driver) is not None
-        except ModuleNotFoundError:  # not even its parent package is there
+        except ModuleNotFoundError:  # not even the parent package is installed
             found = False
         if not found:
             raise _missing(driver, engine.schemes[0])
@@ -138,7 +139,7 @@ def _missing(driver: str, scheme: str) -> Misconfigured:
 
 
 def _install(extra: str) -> str:
-    """The command that installs an extra, from where this package itself came from."""
+    """Return the command that installs an extra, from the source of this package itself."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit

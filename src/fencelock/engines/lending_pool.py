@@ -1,7 +1,7 @@
 """A few connections or sessions that are used again, each lent to one caller at a time.
 
 An exception of a signal handler may end a caller between any two steps. So room is not counted up
-and down: a member, or the right to make one, takes room for as long as somebody knows it.
+and down: a member, or the right to make one, takes room for as long as anything refers to it.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, cast
 
-from ..wires.room import Room, Slot
+from ..wires.live_set import LiveSet, Slot
 from ..world import Signal, World
 
 T = TypeVar("T")
 
-LOOK_S = 0.1  # how often who waits for a member looks whether one was lost
+CHECK_S = 0.1  # how often a caller that waits for a member checks whether one was lost
 
 
 class LendingPool(Generic[T]):
-    """At most so many members; who comes when all are lent waits."""
+    """At most ``size`` members; a caller that comes while all are lent waits."""
 
     def __init__(self, world: World, make: Callable[[], Awaitable[T]], size: int) -> None:
         self._world = world
         self._make = make
         self._size = size
         self._free: deque[T] = deque()
-        self._taken = Room()
+        self._taken = LiveSet()
         """All members, and the rights to make one."""
         self._queue: deque[Signal] = deque()
         self._mutex = world.mutex()
 
     async def lend(self, give_up: float) -> T | None:
-        """Return a member that nobody else uses; None when it is too late."""
+        """Return a member that nobody else uses, or None once ``give_up`` has passed."""
         while True:
             found = self._reserve()
             if isinstance(found, Slot):
@@ -42,9 +42,9 @@ class LendingPool(Generic[T]):
             await self._wait(give_up)
 
     def _reserve(self) -> T | Slot | None:
-        """Have a member, or the right to make one, or nothing where all are lent."""
+        """Return a member, or the right to make one, or None where all are lent."""
         with self._mutex:
-            if self._free:  # the last one used: the others may be closed
+            if self._free:  # the one used last: the others may have been closed
                 return self._free.pop()
             if len(self._taken) < self._size:
                 slot = Slot()
@@ -64,26 +64,26 @@ class LendingPool(Generic[T]):
         signal, woken = self._world.signal(), False
         self._queue.append(signal)
         try:
-            woken = await self._world.wait(signal, min(give_up, self._world.now() + LOOK_S))
+            woken = await self._world.wait(signal, min(give_up, self._world.now() + CHECK_S))
         finally:
             with self._mutex:
                 if signal in self._queue:
                     self._queue.remove(signal)
                 elif not woken:
-                    self._wake_first()  # it was woken just now, and leaves
+                    self._wake_first()  # this caller was woken just now, and leaves
 
     def give_back(self, member: T) -> None:
-        """Lend a member to others."""
+        """Return a member to the pool, and wake the first caller that waits."""
         self._free.append(member)
         self._wake_first()
 
     def forget(self, member: T) -> None:
-        """Make room for another one."""
+        """Remove a member, which makes room for another one."""
         self._taken.discard(member)
         self._wake_first()
 
     def drain(self) -> list[T]:
-        """Forget all that are not lent, and return them."""
+        """Remove all members that are not lent, and return them."""
         found = list[T]()
         while self._free:
             try:
@@ -94,7 +94,7 @@ class LendingPool(Generic[T]):
         return found
 
     def living(self) -> list[T]:
-        """All members, lent or not."""
+        """Return all members, lent or not."""
         found = [one for one in self._taken.living() if not isinstance(one, Slot)]
         return cast("list[T]", found)
 
@@ -103,4 +103,4 @@ class LendingPool(Generic[T]):
             try:
                 self._queue.popleft().set()
             except IndexError:
-                pass  # another was first
+                pass  # another thread was first

@@ -1,4 +1,4 @@
-"""The units of one name in the memory engine: who holds how many of them, and who waits in line."""
+"""The units of one name in the memory engine: how many each holder has, and the queue for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORGET_S = 30.0  # a waiter that has not looked for so long is dead
 KINDS = ("lock", "semaphore", "rwlock")
 
 Key = tuple[str, str]
-"""The kind of a name and the name: names of different kinds have nothing in common."""
+"""The kind of a name, and the name: names of different kinds have nothing in common."""
 
 
 def key_of(name: str, share: Share | None) -> Key:
@@ -34,7 +34,7 @@ class Waiter:
 
 
 class Name:
-    """Who holds one name and who waits for it."""
+    """The holders and the waiters of one name."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -54,20 +54,20 @@ class Name:
         self.free += units_of(self.records.pop(owner).share)
 
     def shrink(self, record: Record, wanted: Share | None) -> None:
-        """Keep no more than the units that its holder wants now: a writer becomes a reader."""
+        """Keep no more units than its holder requests now: a writer becomes a reader."""
         if record.share is not None and wanted is not None and wanted.units < record.share.units:
             self.free += record.share.units - wanted.units
             record.share = record.share._replace(units=wanted.units)
 
     def expire(self, now: float) -> None:
-        """Take expired records away; who did not claim in time has lapsed."""
+        """Remove expired records; a waiter that did not claim in time has lapsed."""
         for record in [r for r in self.records.values() if r.expires_at <= now]:
             self.remove(record.owner)
             if not record.claimed and record.owner in self.queue:
                 self.queue[record.owner].lapsed = True
 
     def first(self, now: float) -> str | None:
-        """Whose turn it is: the first that answers and was not handed anything yet."""
+        """Return the next owner: the first waiter that answers and was not handed anything yet."""
         for owner, waiter in snapshot(self.queue):
             if now - waiter.seen_at > FORGET_S:
                 del self.queue[owner]

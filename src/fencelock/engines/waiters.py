@@ -1,16 +1,16 @@
-"""Keep the waiters of one client: which signal wakes each of them, and the grant it was pushed.
+"""The registry of one client's waiters: the signal that wakes each, and the grant it was pushed.
 
-A registry, and no more: it neither listens nor sends. Whatever receives an engine's pushes (its
-listener) has one of these. An owner may be registered before it waits, from the moment at which it
-asks for a position in the queue, because it may be notified before it waits.
+It neither listens nor sends. Each engine's receiver of pushes (its listener) has one of these. An
+owner may be registered before it waits, from the moment at which it requests a position in the
+queue, because it may be notified before it waits.
 
-* ``notify`` hands an owner what a push said of it; ``wake`` lets it look again.
-* After a reconnect all look again (``wake_all``): what was pushed meanwhile is lost.
-* Every ``HEARTBEAT_S`` the engine is told that the waiters are alive. If it then knows fewer than
-  wait here, somebody was taken for dead and all look again (``confirm``).
+* ``notify`` hands an owner the grant that a push contains; ``wake`` lets it look again.
+* After a reconnect all look again (``wake_all``): pushes that were sent meanwhile are lost.
+* At least every ``HEARTBEAT_S`` the engine is told that the waiters are alive. If it then knows
+  fewer than wait here, a waiter was taken for dead, and all look again (``confirm``).
 
 Any thread may call any method. A thread that waits may be interrupted between any two statements:
-each method leaves a registry that is right after each of its statements.
+each method leaves a consistent registry after each of its statements.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from ..world import Signal
 
 HEARTBEAT_S = 10.0  # how often, at least, the engine is told that the waiters are alive
-GRAIN_S = 0.001  # for what a wait loses when it is told in whole milliseconds
-DRIFT = 0.01  # of a wait: how far our clock and the server's may run apart, as over a lease
+GRAIN_S = 0.001  # for a wait that the server rounds to whole milliseconds
+DRIFT = 0.01  # of a wait: how far our clock and the server's may run apart, as during a lease
 NEVER = float("inf")
 
 
@@ -32,15 +32,15 @@ class Waiter:
 
     def __init__(self, signal: Signal | None = None, joined_at: float | None = None) -> None:
         self.signal = signal
-        """There once it waits."""
+        """What wakes it; None until it waits."""
         self.joined_at = joined_at
-        """When it first asked for a position in the queue; NEVER if that attempt was taken back."""
+        """When it first requested a position in the queue; NEVER if that attempt was taken back."""
         self.notified = False
-        """It was notified before it waits."""
+        """Whether it was notified before it waited."""
         self.grant: tuple[int, float] | None = None
-        """What a push said that it holds: the fence, and the seconds that it waited."""
+        """The grant that a push contained: the fence, and the seconds that it waited."""
         self.slot: int | None = None
-        """The slot that came with it, if that was one of a semaphore."""
+        """The slot of that grant, if it is one of a semaphore."""
 
 
 class Waiters:
@@ -50,7 +50,7 @@ class Waiters:
         self._now = now
         self.by_owner: dict[str, Waiter] = {}
         self.heartbeat_at = 0.0
-        """When the engine is to be told next that the waiters are alive."""
+        """When the next heartbeat is due."""
 
     def __contains__(self, owner: object) -> bool:
         return owner in self.by_owner
@@ -62,7 +62,7 @@ class Waiters:
         return iter(list(self.by_owner))
 
     def join(self, owner: str, now: float) -> bool:
-        """Note that an owner is about to ask for a queue position; False if it did before."""
+        """Note that an owner is about to request a queue position; False if it did before."""
         waiter = self.by_owner.get(owner)
         if waiter is None:
             self.by_owner[owner] = Waiter(None, now)
@@ -88,9 +88,9 @@ class Waiters:
         self.by_owner.pop(owner, None)
 
     def retract(self, owner: str) -> None:
-        """Void what an owner was pushed, even where the push is still under way.
+        """Void the grant that was pushed to an owner, even where the push is still under way.
 
-        It takes an attempt back. If it waits, it may try again and must be notified of it.
+        The owner takes an attempt back. If it waits, it may try again and must be notified of that.
         """
         waiter = self.by_owner.get(owner)
         if waiter is not None:
@@ -98,9 +98,9 @@ class Waiters:
             waiter.grant = None
 
     def notify(self, owner: str, grant: tuple[int, float] | None, slot: int | None = None) -> bool:
-        """Wake an owner with what it was granted, and say whether it is known here.
+        """Wake an owner with its grant, and return whether it is known here.
 
-        ``grant`` is the fence and the seconds that it waited; None when it has to ask for it.
+        ``grant`` is the fence and the seconds that it waited; None when it has to claim the lock.
         """
         waiter = self.by_owner.get(owner)
         if waiter is None:
@@ -110,12 +110,12 @@ class Waiters:
         return True
 
     def pushed_slot(self, owner: str) -> int | None:
-        """The slot of a semaphore that an owner was granted last."""
+        """Return the slot of a semaphore that an owner was granted last."""
         waiter = self.by_owner.get(owner)
         return None if waiter is None else waiter.slot
 
     def wake(self, owner: str) -> bool:
-        """Let an owner look again, and say whether it is known here."""
+        """Let an owner look again, and return whether it is known here."""
         waiter = self.by_owner.get(owner)
         if waiter is None:
             return False
@@ -128,12 +128,12 @@ class Waiters:
             self.wake(owner)
 
     def pushed_grant(self, owner: str, ttl: float) -> tuple[int, float] | None:
-        """Return, once, the fence that an owner was granted, and since when it holds at the latest.
+        """Return, once, the fence that an owner was granted, and a moment not after its grant.
 
-        Its wait began, for the server, after we had asked for it: so the moment at which we asked
-        and the length of the wait, on the server's clock, are never later than the grant, but for
-        what the two clocks run apart meanwhile. A wait that is said to be longer than ours was, or
-        so long that little of the ttl would be left, tells nothing: the server is asked.
+        The wait began, for the server, after our request for it: so the moment of our request plus
+        the length of the wait on the server's clock is never later than the grant, but for what the
+        two clocks run apart meanwhile. A wait longer than ours was, or so long that this would take
+        more than a tenth of the ttl, tells nothing: the server is queried.
         """
         waiter = self.by_owner.get(owner)
         if waiter is None or waiter.grant is None or waiter.joined_at is None:
@@ -146,14 +146,14 @@ class Waiters:
         return fence, since
 
     def heartbeat_due(self, now: float) -> bool:
-        """Whether to tell the engine now that the waiters are alive; then not for a while."""
+        """Return whether a heartbeat is due now, and if so schedule the next one."""
         if now < self.heartbeat_at:
             return False
         self.heartbeat_at = now + HEARTBEAT_S
         return True
 
     def confirm(self, known: int) -> bool:
-        """Let all look again if the engine knows fewer waiters than wait here, and say so."""
+        """Return True if the engine knows as many waiters as wait here; else let all look again."""
         if known >= len(self.by_owner):
             return True
         self.wake_all()
@@ -161,7 +161,7 @@ class Waiters:
 
 
 def _wake(waiter: Waiter) -> None:
-    waiter.notified = True  # first: it may begin to wait at this very moment
+    waiter.notified = True  # first: the owner may begin to wait at this very moment
     if waiter.signal is not None:
         waiter.notified = False
         waiter.signal.set()

@@ -1,14 +1,14 @@
-"""Read the fence of a lease and compare it with a mark: what every guard does first.
+"""Read the fence of a lease and compare it with a mark: the first step of every guard.
 
 A *mark* is an epoch and a fence in one number of 63 bits, so that any store that compares integers
-can keep it. The epoch goes up by one when a name moves to another engine: what that engine counts
-may begin anywhere, and still exceeds all that came before.
+can keep it. The epoch is incremented when a name moves to another engine: the fences of that engine
+may start anywhere, and still exceed all earlier ones.
 
-A name has two marks: the highest fence of all, and the highest that may have written. Whoever holds
+A name has two marks: the highest fence of all, and the highest that may have written. The holder of
 a lock, a slot of a semaphore or a write lock is a writer, and must not be below the first; a reader
-must not be below the second. A store keeps the first where it kept its only mark before there were
-readers, and the second beside it while a reader is the highest. So what was kept then is the mark
-of a writer, and a program that knows one mark refuses whatever is older than a reader or a writer.
+must not be below the second. A store keeps the first where older versions kept their only mark, and
+the second beside it while a reader's is the highest. So an old store's mark is read as a writer's,
+and a program that knows one mark refuses every fence below that of a reader or a writer.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 EPOCH_MAX = 2**10 - 1
-MARK_DIGITS = 19  # those of 2**63: a mark as text of this length sorts as its number does
+MARK_DIGITS = 19  # those of 2**63: as text of this length, marks sort like numbers
 _STEP = FENCE_MAX + 1
 
 
 class Fenced(Protocol):
-    """A lease of either flavor, or whatever else carries a name and a fence.
+    """A lease of either flavor, or any other object with a name and a fence.
 
-    If it has a ``role``, as a lease does, that says whether it reads.
+    If it has a ``role``, as a lease does, that tells whether it reads.
     """
 
     @property
@@ -50,15 +50,15 @@ class Fenced(Protocol):
 
 
 class Claim(NamedTuple):
-    """Somebody's word that they may touch a name: what a guard decides about."""
+    """The claim to act on a name with a fence, which a guard accepts or refuses."""
 
     name: str
     fence: int
     epoch: int = 0
     reading: bool = False
-    """The fence is that of a read lock."""
+    """Whether the fence is a read lock's."""
     guard: str = ""
-    """Which kind of guard it is offered to, for whoever counts refusals."""
+    """The kind of guard it is presented to, for the events of refusals."""
 
     @property
     def mark(self) -> int:
@@ -66,8 +66,9 @@ class Claim(NamedTuple):
         return self.epoch * _STEP + self.fence
 
     def stale(self, mark: int, seen: Literal["read", "write"] = "write") -> StaleFence:
-        """The error for a claim that is below the mark of the readers or of the writers; those who
-        subscribed to events are told of the refusal.
+        """Return the error for a claim below ``mark``, and emit the event of the refusal.
+
+        ``seen`` says whether that is the mark of a reader or of a writer.
         """
         self.emit_stale()
         epoch, highest = divmod(mark, _STEP)
@@ -83,14 +84,14 @@ class Claim(NamedTuple):
         )
 
     def emit_stale(self) -> None:
-        """Tell those who subscribed to events that this claim was refused."""
+        """Emit the event that this claim was refused, if there are subscribers."""
         if observe.subscribers:
             name, fence = self.name, self.fence
             group, guard = observe.group_of(name), self.guard
             observe.emit(observe.Event("stale", name, fence, group=group, guard=guard))
 
     def to_write(self) -> Claim:
-        """The claim, for an operation that writes; UsageError when it may only read."""
+        """Return the claim, for an operation that writes; UsageError if it may only read."""
         if self.reading:
             raise UsageError(
                 f"{self.name!r} is held for reading, so nothing was written: acquire it for writing"
@@ -102,12 +103,12 @@ class MarkPair(NamedTuple):
     """The marks of a name."""
 
     highest: int = 0
-    """Of all that were here; a reader's while it is above the other."""
+    """The highest of all; a reader's while it is above ``written``."""
     written: int = 0
-    """Of those that may have written."""
+    """The highest of the writers."""
 
     def admit(self, theirs: Claim) -> MarkPair:
-        """The marks that a claim leaves behind, or StaleFence when it is below the one it meets."""
+        """Return the marks after accepting a claim, or raise StaleFence if it is below its mark."""
         if theirs.reading:
             if theirs.mark < self.written:
                 raise theirs.stale(self.written)
@@ -117,7 +118,7 @@ class MarkPair(NamedTuple):
         return MarkPair(theirs.mark, theirs.mark)
 
     def of(self, reading: bool) -> int:
-        """The mark that a reader, or a writer, must not be below."""
+        """Return the mark that a reader, or else a writer, must not be below."""
         return self.written if reading else self.highest
 
 
@@ -128,11 +129,12 @@ def claim(
     reading: bool = False,
     guard: str = "",
 ) -> Claim:
-    """Read a lease, or a bare fence with the name that it is for; else raise UsageError.
+    """Read a lease, or a bare fence and its name, as a claim; raise UsageError for anything else.
 
-    With a lease, ``name`` may be left out; if it is given, the lease must be of that very name. One
-    that knows itself that it is over raises LeaseLost: the resource need not be asked. A lease says
-    itself whether it reads; ``reading`` says it of a bare fence, which is a writer's otherwise.
+    With a lease, ``name`` may be left out; if it is given, it must be the lease's. A lease that
+    knows that it has ended raises LeaseLost, without a request to the resource. The role of a lease
+    tells whether it reads; for a bare fence, ``reading`` does, and without it the fence is a
+    writer's.
     """
     if isinstance(token, int):
         if name is None:
@@ -154,7 +156,7 @@ def claim(
             name = theirs
         elif name != theirs:
             raise _mismatch(theirs, name)
-    # Written out, because a guarded write can be so short that the calls would count.
+    # Inlined, because a guarded write can be so short that the calls would count.
     plain = type(fence) is int and type(epoch) is int and type(name) is str
     if plain and 0 < fence <= FENCE_MAX and 0 <= epoch <= EPOCH_MAX and name:
         return Claim(name, fence, epoch, reading, guard)
@@ -162,10 +164,10 @@ def claim(
 
 
 def name_of(lease: Fenced) -> str:
-    """What a lease guards: the name of its lock, and ``#`` and the slot for a semaphore's.
+    """Return the name that a lease guards: its lock's, with ``#`` and the slot for a semaphore's.
 
-    Fences of a semaphore grow slot by slot: those of two slots are held at the same time, and of
-    what both guard the older would be refused.
+    Fences of a semaphore grow per slot: two slots are held at the same time, and under one name the
+    older holder would be refused.
     """
     slot = getattr(lease, "slot", None)
     return lease.name if slot is None else f"{lease.name}#{slot}"

@@ -8,9 +8,9 @@
         session.commit()                # or StaleFence, and nothing is written
 
 The mark is in the row, as for ``RowGuard``. Before SQLAlchemy updates or deletes a row, the hook
-says ``UPDATE … SET fence = :fence WHERE id = … AND fence <= :fence``, which also locks the row
-until the transaction ends. What concerns more than its rows, and Core, is for ``SqlGuard``: its
-``enter`` takes a Connection or a Session of either flavor.
+executes ``UPDATE … SET fence = :fence WHERE id = … AND fence <= :fence``, which also locks the row
+until the transaction ends. To guard more than rows, or Core, use ``SqlGuard``: its ``enter`` takes
+a Connection or a Session of either flavor.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KEY = "fencelock.guard"
 
 
 class FencedMixin:
-    """Gives a mapped class the column ``fence``: the highest that its row has seen."""
+    """Gives a mapped class the column ``fence``: the highest fence that its row has seen."""
 
     fence: Mapped[int] = mapped_column(
         BigInteger, nullable=False, default=0, server_default=text("0")
@@ -65,11 +65,11 @@ def guard_session(
     *,
     unfenced: Iterable[type[Any]] = (),
 ) -> SessionGuard:
-    """Have every flush of this session carry a fence, inside of a ``with`` block.
+    """Check the fence at every flush of this session, inside of a ``with`` block.
 
-    Changes of classes without a fence are refused, but for those in ``unfenced``, which nothing
-    protects unless the same transaction raises another mark. The block needs no ``async`` with an
-    AsyncSession: entering it asks nobody.
+    Changes of classes without a fence are refused, except for those in ``unfenced``, which are
+    unprotected unless the same transaction raises another mark. The block needs no ``async`` with
+    an AsyncSession: entering it does no I/O.
     """
     return SessionGuard(session, lease, name, epoch, tuple(unfenced))
 
@@ -87,13 +87,13 @@ class SessionGuard:
     ) -> None:
         self._unfenced = unfenced
         self._told = (lease, name, epoch)
-        self.claim  # noqa: B018  # refuses what is none
+        self.claim  # noqa: B018  # raises if there is no valid claim
         self._given = session
         self._session: Any = session.sync_session if is_async_session(session) else session
 
     @property
     def claim(self) -> Claim:
-        """What changes are made under; LeaseLost when the lease knows that it is over."""
+        """The claim of all changes; LeaseLost if the lease knows that it has ended."""
         return check_writer(claim(*self._told, guard="sqlalchemy"))
 
     def __enter__(self) -> Self:
@@ -115,10 +115,9 @@ class SessionGuard:
         event.remove(self._session, "before_flush", self._flush)
 
     def get(self, entity: type[T], key: Any) -> Any:
-        """Raise the mark of a row and load it afresh; None when there is none.
+        """Raise the mark of a row and load it afresh; return None if there is no such row.
 
-        What is read so cannot be changed by an older holder any more. With an AsyncSession, await
-        it.
+        An older holder cannot change the row any more after that. With an AsyncSession, await it.
         """
         if is_async_session(self._given):
             return self._given.run_sync(self._get, entity, key)
@@ -128,7 +127,7 @@ class SessionGuard:
         mapper = class_mapper(entity)
         parts: Any = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
         self.enter_row(session.connection({"mapper": mapper}), mapper, parts)
-        # Locked, so that it is the newest, whatever the transaction has seen before.
+        # Locked, to read the newest version, whatever the transaction has read before.
         return session.get(entity, parts, populate_existing=True, with_for_update=True)
 
     def enter_row(self, connection: Connection, mapper: Mapper[Any], key: Sequence[Any]) -> None:
@@ -151,13 +150,13 @@ class SessionGuard:
                 return
             highest = connection.execute(above.with_for_update()).scalar()
         except Exception as error:
-            errors.meet(error, SqlTable(table.name, fence.name))
+            errors.raise_mapped(error, SqlTable(table.name, fence.name))
             raise
         if highest is not None:
             raise self.claim.stale(int(highest))
 
     def _flush(self, session: Session, *_: object) -> None:
-        """What is about to be written must carry a fence, or have been named."""
+        """Refuse a flush of objects whose class has no fence and is not in ``unfenced``."""
         targets: list[object] = [*session.new, *session.deleted]
         for target in session.dirty:
             if session.is_modified(target, include_collections=False):
@@ -174,7 +173,7 @@ class SessionGuard:
             )
 
     def _execute(self, state: ORMExecuteState) -> None:
-        """An UPDATE or DELETE of many rows at once."""
+        """Guard an UPDATE or DELETE of many rows at once."""
         mapper = state.bind_mapper
         if mapper is None or not (state.is_update or state.is_delete or state.is_insert):
             return
@@ -204,7 +203,8 @@ def _before_insert(mapper: Mapper[Any], connection: Connection, target: FencedMi
 
 
 def _before_change(mapper: Mapper[Any], connection: Connection, target: FencedMixin) -> None:
-    """Also when what was assigned is what the row has: the holder must learn that it is late."""
+    """Raise the mark of a row before it is changed, even if the values are the same: a late holder
+    must get StaleFence."""
     if guard := _guard(target):
         guard.enter_row(connection, mapper, mapper.primary_key_from_instance(target))
         attributes.set_committed_value(target, "fence", guard.claim.mark)

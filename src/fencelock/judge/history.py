@@ -1,10 +1,10 @@
-"""Record what happened in a run as a list of events, for simulated and for real processes alike.
+"""The history of a run as a list of events, for simulated and for real processes alike.
 
 An operation begins with ``invoke`` and ends with ``ok``, ``fail`` (it surely did nothing) or
-``unknown`` (it may yet happen). Whatever else an observer saw is a ``note``. All times are of one
-clock: the observer's. This module judges nothing and knows no engine.
+``unknown`` (it may yet happen). Everything else that an observer saw is a ``note``. All times are
+on one clock: the observer's. This module judges nothing and knows no engine.
 
-A name may be that of a mutex, a semaphore or a read/write lock, which have nothing to do with each
+One name may denote a mutex, a semaphore and a read/write lock, which have nothing to do with each
 other: the role of an operation says which. The term of a leader is a tenure of the mutex of its
 name, and its epoch is the fence. Work that is done once in a window of time is an operation itself.
 """
@@ -25,57 +25,56 @@ class Event(NamedTuple):
     """One thing that an observer saw."""
 
     at: float
-    """Seconds since the beginning, on the one clock of the observer."""
+    """Seconds since the beginning, on the observer's clock."""
     client: str
-    """Who did it, or whom it befell; a name that invokes nothing stands for a part of the engine,
-    and what befalls it befalls everybody."""
+    """The client that did it or that it happened to; a name that invokes nothing stands for a part
+    of the engine, and a fault of that disturbs every client."""
     kind: str
     """invoke, ok, fail, unknown or note."""
     verb: str
-    """Of an operation: acquire, renew, release, downgrade, of a writer that becomes a reader; look,
-    at who leads; run, of work for a window, or under a key, which is its name then; meet, of a
-    party at a barrier; count and await, of a latch; enter, read, write. Of a note: pause, resume,
-    crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired; cancel, of an
-    operation whose caller wants no more of it; kept, when the engine kept the lock for somebody at
-    that moment; freed, when it had just given a lock up before its time was over."""
+    """Of an operation: acquire, renew, release; downgrade (a writer becomes a reader); look (which
+    leader there is); run (work for a window, or under a key, which is then its name); meet (a party
+    at a barrier); count and await (a latch); enter, read, write (a register). Of a note: pause,
+    resume, crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired; cancel
+    (the caller gave the operation up); kept (the engine keeps the lock for the client at that
+    moment); freed (the engine has just given the lock up before its time was over)."""
     op: int = 0
-    """Ties an invocation to its end; a note may name the operation that it is about."""
+    """The number that ties an invocation to its end; a note may carry that of its operation."""
     name: str = ""
     """The lock or the resource."""
     fence: int = 0
-    """Where it is known; of a look, the epoch of the leader that was seen; of a meeting, the order
-    in which parties came."""
+    """The fence, if known; of a look, the epoch of the leader that was seen; of a meeting, the
+    order in which parties came."""
     value: int | None = None
     """What was read or written; of a run, the number of its window; of a count, how many are
-    missing after it. Of an acquire: the number that it shares with those of other locks that were
-    asked for in the same call."""
+    missing after it. Of an acquire: a number that the acquires of several locks in one call
+    share."""
     detail: str = ""
-    """Words for people. An acquire that failed because another has the lock says "busy", or "not in
-    time", or nothing; a release that came too late says "it was no longer ours", or nothing. One
-    that says more failed for another reason. A run that failed because there was nothing to do says
-    "skipped"; one whose work was begun and failed says something else. A count says who counts,
-    where that has a name."""
+    """Text for people. An acquire that failed because the lock is taken says "busy", or "not in
+    time", or nothing; a release that came too late says "it was no longer ours", or nothing. Any
+    other text means that it failed for another reason. A run that failed because there was nothing
+    to do says "skipped"; one whose work was begun and failed says something else. A count says who
+    counts, if that has a name."""
     ttl: float = 0.0
-    """Of an acquire that succeeded: how long the lease lasts, where it is known."""
+    """Of an acquire that succeeded: how many seconds the lease lasts, if known."""
     deadline: float = 0.0
-    """Of an invocation: the moment by which its caller wants it to have ended, where there is
-    one."""
+    """Of an invocation: the moment by which its caller wants it to have ended; 0 for none."""
     role: str = ""
-    """Of an invocation: what is asked for or held. semaphore, read or write; leader, for a term of
-    an election; nothing for a mutex, and for whoever touches a register under one."""
+    """Of an invocation: the role that is requested or held: semaphore, read or write; leader for a
+    term of an election; empty for a mutex, and for an operation on a register under one."""
     units: int = 0
     """Of an acquire: how many units of the name it takes; 0 for all of them, as a mutex does."""
     limit: int = 0
-    """And how many there are; 0 for one. Of a meeting, how many parties it takes; of a count and of
-    an await, how many counts."""
+    """Of an acquire: how many units there are; 0 for one. Of a meeting, how many parties it takes;
+    of a count and of an await, how many counts."""
     slot: int | None = None
-    """Of an acquire that succeeded: which slot of a semaphore it got."""
+    """Of an acquire that succeeded: the slot of a semaphore that it got."""
     until: float = 0.0
-    """Of an acquire that succeeded: the moment from which on the lease may be over, where nobody
-    renews it. Its holder was told so with the lock: from then on it holds nothing."""
+    """Of an acquire that succeeded: the moment from which on the lease may be over, if it is not
+    renewed. Its holder was told so with the lock: from then on it holds nothing."""
 
 
-# A run makes many: as the plain tuple that it is, an event is made in half the time.
+# A run makes many events: to create one as a plain tuple takes half the time.
 _make_event: Callable[[type[Event], tuple[object, ...]], Event] = cast("Any", tuple).__new__
 
 
@@ -90,22 +89,22 @@ class Operation(NamedTuple):
     value: int | None
     begin: float
     end: float
-    """Infinite where the end is unknown or was not seen."""
+    """When it ended; infinite if the outcome is unknown or no end was seen."""
     outcome: str
-    """ok, fail, unknown, or open where no end was seen."""
+    """ok, fail or unknown; open if no end was seen."""
     events: tuple[int, ...]
     seen: float = math.inf
-    """When its end was seen, also where that end is unknown."""
+    """When its end was seen, even if the outcome is unknown."""
     ttl: float = 0.0
     deadline: float = math.inf
-    """By when its caller wanted it to have ended, or cancelled it."""
+    """The caller's deadline, or when the caller cancelled it if that was earlier."""
     detail: str = ""
     role: str = ""
     units: int = 1
     limit: int = 1
     slot: int | None = None
     until: float = math.inf
-    """When the lease ends, where nobody renews it."""
+    """When the lease ends if it is not renewed."""
 
 
 class Violation(NamedTuple):
@@ -115,7 +114,7 @@ class Violation(NamedTuple):
     message: str
     events: tuple[int, ...] = ()
     at: float | None = None
-    """Since when it is broken, where that is not the moment of the last of its events."""
+    """Since when it is broken, if not since the last of its events."""
 
 
 def _no_clock() -> float:
@@ -128,7 +127,7 @@ class History:
     def __init__(self, events: Iterable[Event] = (), clock: Callable[[], float] | None = None):
         self.events = list(events)
         self.now = clock or _no_clock
-        """The observer's time; it must have been given a clock."""
+        """Returns the observer's time; raises ValueError if no clock was given."""
         last = max((event.op for event in self.events), default=0)
         self._ops = count(last + 1)
 
@@ -157,7 +156,7 @@ class History:
         units: int = 0,
         limit: int = 0,
     ) -> int:
-        """Record that an operation begins, now; returns its number."""
+        """Record that an operation begins now, and return its number."""
         op, now = next(self._ops), self.now()
         words = (now, client, "invoke", verb, op, name, fence, value, "", 0.0, deadline)
         self.events.append(_make_event(Event, (*words, role, units, limit, None, 0.0)))
@@ -176,23 +175,23 @@ class History:
         ttl: float = 0.0,
         slot: int | None = None,
     ) -> None:
-        """Record how an operation ends, now."""
+        """Record that an operation ends now, and how."""
         words = (self.now(), client, kind, verb, op, name, fence, value, detail, ttl, 0.0)
         self.events.append(_make_event(Event, (*words, "", 0, 0, slot, 0.0)))
 
     def note(
         self, client: str, verb: str, name: str = "", fence: int = 0, detail: str = "", op: int = 0
     ) -> None:
-        """Record what befell somebody, now."""
+        """Record a note of the present moment."""
         self.events.append(Event(self.now(), client, "note", verb, op, name, fence, None, detail))
 
     @property
     def ends_at(self) -> float:
-        """When the last event was seen."""
+        """The time of the last event; 0 without one."""
         return self.events[-1].at if self.events else 0.0
 
     def operations(self, *verbs: str) -> list[Operation]:
-        """All operations of these verbs, or of any, in the order of their beginnings."""
+        """Return all operations of these verbs, or of any, in the order of their invocations."""
         begun: dict[int, int] = {}
         ended: dict[int, int] = {}
         cancelled: dict[int, float] = {}
@@ -238,21 +237,21 @@ class History:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write one JSON object per line; what has its default is left away."""
+        """Write one JSON object per line; fields with their default value are left out."""
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(_line(event) + "\n" for event in self.events)
 
     @classmethod
     def load(cls, path: str | Path) -> History:
-        """Read what ``save`` wrote."""
+        """Read a file that ``save`` wrote."""
         with open(path, encoding="utf-8") as file:
             return cls(Event(**json.loads(line)) for line in file if line.strip())
 
     @classmethod
     def merged(cls, histories: Iterable[History]) -> History:
-        """One history of what several observers with the same clock saw.
+        """Merge the histories of several observers that share one clock.
 
-        Their operations are numbered anew, since each began to count at 1.
+        Operations are renumbered, since each observer counts from 1.
         """
         numbers = count(1)
         events: list[Event] = []

@@ -1,4 +1,4 @@
-"""Name the promises that a run is judged by, and the bounds within which they are kept."""
+"""The promises that a run is judged by, and the bounds within which they are kept."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from typing import NamedTuple
 
 
 class Promises(NamedTuple):
-    """A bound of None means that this is not judged."""
+    """Promises that hold or not, and bounds in seconds; a bound of None is not judged."""
 
     exclusive: bool = True
-    """Never two holders, nor more than there are units, nor one beside a writer. Engines that end
-    leases by a clock that may step promise less."""
+    """Never two holders of a mutex, more units than the limit, nor a holder beside a writer.
+    Engines that end leases by a clock that may step promise less."""
     fence: bool = True
     """Fences strictly grow."""
     fifo: bool = False
-    """A waiter that is never disturbed is overtaken by nobody."""
+    """No waiter is overtaken unless it was disturbed."""
     forsakes: bool = False
-    """But a client that let a lease end without a word may lose its entries in the queue."""
+    """An exception to ``fifo``: a client that let a lease expire may lose its entries in the
+    queue."""
     guarded: bool = True
     """The resource refuses old fences, so that no acknowledged update is lost."""
     once: bool = True
-    """Work that was done is remembered for its window, and no other is: where clocks are apart by
-    less than a window, and nothing that was remembered is lost."""
+    """Work that was done is remembered for its window, and no other work is: where clocks differ by
+    less than a window, and no remembered data is lost."""
     remembers: bool = True
     """What a barrier or a latch has remembered is not lost."""
     ttl: float = 0.0
     """The longest time for which the engine keeps a lock for a client that sends nothing."""
     slack: float = 0.0
-    """Seconds by which the observer may have seen things too late."""
+    """Seconds by which the observer may have seen events too late."""
     told_within: float | None = None
-    """A holder that runs learns of its loss so soon after the engine has given the lock away."""
+    """Time after the engine has given the lock away in which a running holder learns of it."""
     told_ttls: float = 0.0
-    """And so many ttls of its lease later, where the engine may take a lease away early."""
+    """Added to ``told_within``, in ttls of the lease: for engines that may end a lease early."""
     woken_within: float | None = None
-    """A waiter gets a lock that is free so soon."""
+    """Time in which a waiter gets a lock that is free."""
     freed_within: float | None = None
-    """The lock can be acquired so soon after the last request of its last holder."""
+    """Time after the last request of the last holder in which the lock can be acquired."""
     grace: float | None = None
-    """A call ends so soon after its caller's deadline or its cancellation."""
+    """Time after its caller's deadline or its cancellation in which a call ends."""
     undone_within: float | None = None
-    """What is said not to have happened has not, or is undone so soon: a request may overtake the
-    one that takes it back."""
+    """Time in which something that a call said had not happened is undone, if it did happen: the
+    request may arrive after the one that undoes it."""

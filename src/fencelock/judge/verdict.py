@@ -1,4 +1,4 @@
-"""Judge a run: apply every checker that applies, and say why the others do not.
+"""The verdict on a run: the result of every checker that applies, and why the others do not.
 
 A checker of something that does not occur in a history, such as a semaphore, is not mentioned.
 """
@@ -18,7 +18,7 @@ Checker: TypeAlias = Callable[[History, Promises], list[Violation]]
 
 
 class Ruling(NamedTuple):
-    """What became of one checker."""
+    """The result of one checker."""
 
     checker: str
     question: str
@@ -35,12 +35,12 @@ class Verdict(NamedTuple):
 
     @property
     def violations(self) -> list[Violation]:
-        """All that was found."""
+        """The violations found by all checkers."""
         return [violation for ruling in self.rulings for violation in ruling.violations]
 
     @property
     def passed(self) -> bool:
-        """Nothing was found. What was not judged or undecided does not count."""
+        """Whether no violation was found. What was not judged or is undecided does not count."""
         return not self.violations
 
     def __str__(self) -> str:
@@ -48,108 +48,104 @@ class Verdict(NamedTuple):
         return "\n".join([*lines, *(f"! {v.checker}: {v.message}" for v in self.violations)])
 
 
-class _Article(NamedTuple):
+class _Rule(NamedTuple):
     checker: Checker
     question: str
     needs: str
-    """The promise without which it is not judged."""
+    """The name of the promise without which it is not judged."""
     about: frozenset[str] = frozenset()
-    """What must occur in a history for this to be asked; nothing for what is always asked."""
+    """It applies only if one of these occurs in the history; if empty, always."""
 
 
 LOCK, SEMAPHORE, RWLOCK, LEADER, RUN = "lock", "semaphore", "rwlock", "leader", "run"
 SEVERAL, BARRIER, LATCH = "several", "barrier", "latch"
 _VERBS = {"run": RUN, "meet": BARRIER, "await": LATCH, "count": LATCH}
 
-ARTICLES = (
-    _Article(checkers.one_holder, "never two holders", "exclusive", frozenset({LOCK})),
-    _Article(
-        checkers.linearizable, "one order explains all answers", "exclusive", frozenset({LOCK})
-    ),
-    _Article(
+RULES = (
+    _Rule(checkers.one_holder, "never two holders", "exclusive", frozenset({LOCK})),
+    _Rule(checkers.linearizable, "one order explains all answers", "exclusive", frozenset({LOCK})),
+    _Rule(
         checkers.within_limit,
         "never more units of a semaphore than its limit",
         "exclusive",
         frozenset({SEMAPHORE}),
     ),
-    _Article(
+    _Rule(
         checkers.one_per_slot, "never two holders of one slot", "exclusive", frozenset({SEMAPHORE})
     ),
-    _Article(
+    _Rule(
         checkers.no_reader_beside_writer,
         "nobody reads or writes beside a writer",
         "exclusive",
         frozenset({RWLOCK}),
     ),
-    _Article(checkers.fences_grow, "fences strictly grow", "fence", frozenset({LOCK, RWLOCK})),
-    _Article(
-        checkers.slot_fences_grow, "fences grow in each slot", "fence", frozenset({SEMAPHORE})
-    ),
-    _Article(
+    _Rule(checkers.fences_grow, "fences strictly grow", "fence", frozenset({LOCK, RWLOCK})),
+    _Rule(checkers.slot_fences_grow, "fences grow in each slot", "fence", frozenset({SEMAPHORE})),
+    _Rule(
         checkers.one_leader,
         "one leader for each epoch, and epochs only grow",
         "fence",
         frozenset({LEADER}),
     ),
-    _Article(
+    _Rule(
         checkers.once_per_window,
         "work for one window, or under one key, is done once at the most",
         "once",
         frozenset({RUN}),
     ),
-    _Article(
+    _Rule(
         checkers.skipped_when_done,
         "work is skipped only where it was done or under way",
         "once",
         frozenset({RUN}),
     ),
-    _Article(
+    _Rule(
         checkers.all_or_none,
         "several locks are acquired all or none",
         "exclusive",
         frozenset({SEVERAL}),
     ),
-    _Article(
+    _Rule(
         checkers.no_deadlock,
         "nobody waits for several locks for ever",
         "woken_within",
         frozenset({SEVERAL}),
     ),
-    _Article(
+    _Rule(
         checkers.all_have_come,
         "nobody passes a barrier before all have come",
         "remembers",
         frozenset({BARRIER}),
     ),
-    _Article(
+    _Rule(
         checkers.none_left_at_a_barrier,
         "nobody is left at a barrier that others passed",
         "remembers",
         frozenset({BARRIER}),
     ),
-    _Article(
+    _Rule(
         checkers.counts_are_kept,
         "a latch opens when it was counted down, and not before",
         "remembers",
         frozenset({LATCH}),
     ),
-    _Article(
+    _Rule(
         checkers.none_left_at_a_latch,
         "nobody is left at a latch that was counted down",
         "remembers",
         frozenset({LATCH}),
     ),
-    _Article(checkers.no_lost_update, "no acknowledged update is lost", "guarded"),
-    _Article(checkers.nothing_stale, "no stale operation is accepted", "guarded"),
-    _Article(checkers.told_in_time, "a holder learns of its loss in time", "told_within"),
-    _Article(checkers.nobody_sleeps, "nobody waits beside a free lock", "woken_within"),
-    _Article(checkers.first_come_first_served, "first come, first served", "fifo"),
-    _Article(checkers.no_orphan, "nothing is left behind", "freed_within"),
-    _Article(checkers.ends_in_time, "no call outlasts its caller's deadline", "grace"),
-    _Article(checkers.no_false_word, "what is said not to have happened has not", "undone_within"),
+    _Rule(checkers.no_lost_update, "no acknowledged update is lost", "guarded"),
+    _Rule(checkers.nothing_stale, "no stale operation is accepted", "guarded"),
+    _Rule(checkers.told_in_time, "a holder learns of its loss in time", "told_within"),
+    _Rule(checkers.nobody_sleeps, "nobody waits beside a free lock", "woken_within"),
+    _Rule(checkers.first_come_first_served, "first come, first served", "fifo"),
+    _Rule(checkers.no_orphan, "nothing is left behind", "freed_within"),
+    _Rule(checkers.ends_in_time, "no call outlasts its caller's deadline", "grace"),
+    _Rule(checkers.no_false_word, "what is said not to have happened has not", "undone_within"),
 )
 
-EXCUSES = {
+NOT_JUDGED = {
     "exclusive": "exclusion is not promised",
     "fence": "fences are not promised",
     "guarded": "the resource is not guarded",
@@ -160,14 +156,14 @@ EXCUSES = {
 
 
 def verdict(history: History, promises: Promises) -> Verdict:
-    """Hold a history to what was promised."""
+    """Judge a history by what was promised."""
     found = _found(history)
-    asked = [article for article in ARTICLES if not article.about or article.about & found]
-    return Verdict(tuple(_rule(article, history, promises) for article in asked))
+    applicable = [rule for rule in RULES if not rule.about or rule.about & found]
+    return Verdict(tuple(_judge(rule, history, promises) for rule in applicable))
 
 
 def _found(history: History) -> set[str]:
-    """What occurs in a history; a mutex, where nothing else does."""
+    """Return what occurs in a history; a mutex if nothing else does."""
     begun = [event for event in history if event.kind == "invoke"]
     found = {kind_of(event.role) for event in begun if event.verb == "acquire"}
     found |= {LEADER for event in begun if event.role == LEADER}
@@ -176,14 +172,14 @@ def _found(history: History) -> set[str]:
     return found or {LOCK}
 
 
-def _rule(article: _Article, history: History, promises: Promises) -> Ruling:
-    name, promised = article.checker.__name__, promises._asdict()[article.needs]
+def _judge(rule: _Rule, history: History, promises: Promises) -> Ruling:
+    name, promised = rule.checker.__name__, promises._asdict()[rule.needs]
     if promised is None or promised is False:
-        excuse = EXCUSES.get(article.needs, "no bound is given")
-        return Ruling(name, article.question, "not judged", excuse)
+        why = NOT_JUDGED.get(rule.needs, "no bound is given")
+        return Ruling(name, rule.question, "not judged", why)
     try:
-        found = article.checker(history, promises)
+        found = rule.checker(history, promises)
     except Undecided as error:
-        return Ruling(name, article.question, "undecided", str(error))
+        return Ruling(name, rule.question, "undecided", str(error))
     outcome = "broken" if found else "held"
-    return Ruling(name, article.question, outcome, "", tuple(found))
+    return Ruling(name, rule.question, outcome, "", tuple(found))

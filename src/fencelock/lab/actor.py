@@ -1,4 +1,4 @@
-"""An actor of a play: a process that does what its script says, and writes down how it went."""
+"""An actor of a play: a process that runs its script, and records what happened."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..world import sleep
 from .clients import Client
 from .document import Actor
 from .recorder import Recorder
-from .resource import Clerk, Resource, Update, text_of, version_of
+from .resource import Resource, ResourceClient, Update, text_of, version_of
 from .script import Statement
 
 ROUND = 6
-AGAIN_S = 0.01  # no script runs in no time
+AGAIN_S = 0.01  # before a script repeats, so that a loop always takes time
 
 
 class Stopped(Exception):
-    """The script goes no further, and not because of an error."""
+    """The script ends early, though not because of an error."""
 
 
 class Changed(Exception):
-    """What was read is no longer so: it has to be read again."""
+    """The value has changed since it was read: it has to be read again."""
 
 
 class Process:
@@ -48,18 +48,18 @@ class Process:
         self.host = host
         self.client = client
         self._resource = resource
-        self._desk = Clerk(network, resource, world, host, history)
+        self._resource_client = ResourceClient(network, resource, world, host, history)
         self._history = history
         self._recorder = recorder
         self._lock = ""
         self._op = 0
         self.line: int | None = None
-        """The line of the script that it is at, counted from 1."""
+        """The current line of the script, counted from 1; None if the script is not running."""
         self.is_told = False
         self._stops_on_loss = False
         self._read, self._version = "", 0
         self.retries = 0
-        """How often it had to read again, because what it had read was no longer so."""
+        """How often it had to read again, because the value had changed."""
         self.task: Task | None = None
 
     def begin(self) -> None:
@@ -71,7 +71,7 @@ class Process:
         is_over = False
         try:
             await self.client.open()
-        except FencelockError as error:  # it is tried again when something is asked
+        except FencelockError as error:  # a later request connects again
             self._tell("error", f"connects: {type(error).__name__}: {error}")
         while at < len(script):
             statement = script[at]
@@ -117,7 +117,7 @@ class Process:
         self._recorder.look(self.name)
 
     def _first(self) -> int:
-        """Where ``again`` goes on: at the first line that does not wait for a moment."""
+        """Return where ``again`` resumes: at the first line that does not wait for a moment."""
         return next(n for n, one in enumerate(self.actor.script) if one.verb != "at")
 
     async def _do(self, statement: Statement) -> None:
@@ -132,7 +132,7 @@ class Process:
             case "release":
                 await self._release()
             case "read":
-                seen = await self._desk.read(self.client.fence)
+                seen = await self._resource_client.read(self.client.fence)
                 self._read, self._version = text_of(seen), version_of(seen)
                 self._tell("read", f"reads {self._read or 'nothing'}", fence=self.client.fence)
             case "write":
@@ -191,7 +191,7 @@ class Process:
         if statement.unchanged:
             await self._update(Update("write", text, version=self._version))
         else:
-            await self._desk.write(self.client.fence, self._resource.word(text))
+            await self._resource_client.write(self.client.fence, self._resource.number_of(text))
         self._tell("written", f"writes {text}", fence=self.client.fence)
 
     async def _insert(self, statement: Statement) -> None:
@@ -208,8 +208,8 @@ class Process:
         self._tell("written", f"takes {number}", fence=self.client.fence)
 
     async def _update(self, update: Update) -> bool:
-        """Have the resource change itself; whether it did."""
-        answer = await self._desk.update(self._resource, self.client.fence, update)
+        """Send an update to the resource; return whether it was done."""
+        answer = await self._resource_client.update(self._resource, self.client.fence, update)
         if answer.outcome == "changed":
             raise Changed
         return answer.outcome == "done"
@@ -227,7 +227,7 @@ class Process:
         self._tell("renewed", "renews it", fence=self.client.fence)
 
     def lost(self, fence: int) -> None:
-        """The client is told that what it holds is lost."""
+        """Record that the client is told of its loss; cancel the script if it stops on loss."""
         if self.is_told:
             return
         self.is_told = True
@@ -237,7 +237,7 @@ class Process:
             self.task.cancel()
 
     def revoked(self) -> None:
-        """A server has taken the lock from it, which it will hear of."""
+        """Record that a server has revoked its lease, of which the client will learn later."""
         self._history.note(self.name, "expired", self._lock, op=self._op, detail="revoked")
 
     def _tell(self, kind: str, words: str, **more: int) -> None:
@@ -245,7 +245,7 @@ class Process:
         self._recorder.look(self.name)
 
     def state(self) -> dict[str, Any]:
-        """Where it is in its script, and what it believes."""
+        """Return its state: the line of its script, what it believes, and its votes."""
         until, voted = self.client.believed_until(), self.client.voted()
         votes: dict[str, Any] = {}
         if voted is not None:

@@ -1,7 +1,7 @@
 """The clients of actors: the package's own, a mutex of one process, or none.
 
-Each acquires, checks, renews and releases for the script of its actor, and says what it believes.
-The textbook's client is in `textbook.py`.
+Each acquires, checks, renews and releases for the script of its actor, and tells until when it
+believes that it holds the lock. The textbook's client is in `textbook.py`.
 """
 
 from __future__ import annotations
@@ -26,54 +26,54 @@ if TYPE_CHECKING:
 
 
 class Voted(NamedTuple):
-    """The votes of a round under way, or of what is held."""
+    """The votes of the servers in a running attempt, or for the lock that is held."""
 
     servers: list[str]
-    """Those that have granted."""
+    """The servers that have granted."""
     needed: int
     valid_until: float | None
-    """Until when, in true time, the client takes its votes for valid, once it has enough."""
+    """Until when, in true time, the client considers its votes valid, once it has enough."""
 
 
 class Client(ABC):
-    """What the script of an actor asks."""
+    """The interface of a client, as the script of an actor uses it."""
 
     fence = 0
-    """Of what it holds, or held last."""
+    """The fence of the lock that it holds, or held last."""
 
     async def open(self) -> None:
         """Connect, as a program does when it starts; raise what prevents that."""
 
     @abstractmethod
     async def acquire(self, wanted: Statement) -> float:
-        """Wait for the lock, and return its ttl, infinite where it has none; raise what prevents
-        that."""
+        """Wait for the lock, and return its ttl, infinite if it has none; raise if that fails."""
 
     @abstractmethod
     async def release(self) -> bool:
-        """Give the lock back; False if it was no longer ours."""
+        """Release the lock; return False if it was no longer held."""
 
     async def check(self) -> None:
         """Raise LeaseLost if the lock is known to be lost."""
 
     async def renew(self) -> None:
-        """Begin the ttl anew; raise LeaseLost if it is too late."""
+        """Restart the ttl; raise LeaseLost if it is too late."""
 
     def believed_until(self) -> float | None:
-        """Until when, in true time, it believes that it holds the lock; None if it does not."""
+        """Return until when, in true time, it believes that it holds the lock, or None."""
         return None
 
     def voted(self) -> Voted | None:
-        """How its servers have voted; None where they do not."""
+        """Return the votes of its servers; None if they do not vote."""
         return None
 
     def crash(self) -> Engine | None:
-        """Its process is killed: what its machine closes."""
+        """Return the engine whose connections the machine closes when the process is killed, or
+        None."""
         return None
 
 
 class NoClient(Client):
-    """There is no lock."""
+    """The client of an actor that uses no lock."""
 
     async def acquire(self, wanted: Statement) -> float:
         raise NotImplementedError
@@ -83,7 +83,7 @@ class NoClient(Client):
 
 
 class LocalClient(Client):
-    """A mutex of one process: nobody else knows of it, so it is free."""
+    """A mutex of one process: no other process knows of it, so it is always free."""
 
     _held = False
 
@@ -172,7 +172,7 @@ class FencelockClient(Client):
         return self._hold is not None and await self._core.lifecycle.release(self._hold)
 
     async def revoke(self, name: str) -> bool:
-        """Take the lock from its holder."""
+        """Revoke the lock of its holder."""
         return await self._core.revoke(name, "an operator wished so")
 
     def believed_until(self) -> float | None:

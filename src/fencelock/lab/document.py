@@ -1,7 +1,7 @@
-"""Read a document: plain JSON, checked to the last field before anything is played.
+"""The reader of documents: plain JSON, checked to the last field before anything is played.
 
-What is wrong is said with its place, as in ``actors.A.script line 2: ...``. A document is bounded:
-whoever plays it for others need not fear it.
+An error names the position, as in ``actors.A.script line 2: ...``. A document is bounded, so it is
+safe to play one that comes from somebody else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Guard = Literal["on", "off", "writes", "above"]
 GUARDS: dict[object, Guard] = {True: "on", False: "off", "writes": "writes", "above": "above"}
 SERVERS = {"store": 1, "redis": 1, "redlock": 5, "zookeeper": 3, "service": 3}
 SERVICE = ("store", "node-1", "node-2")
-SESSION_MIN_S, SESSION_MAX_S = 1.0, 40.0  # what the members of a simulated ensemble grant
+SESSION_MIN_S, SESSION_MAX_S = 1.0, 40.0  # the timeouts that a simulated ensemble grants
 RECIPES = {
     "acquire": ("set nx px", "get then set"),
     "release": ("lua", "del", "get then del"),
@@ -57,7 +57,7 @@ class Actor(NamedTuple):
     client: Client
     script: tuple[Statement, ...]
     recipe: Mapping[str, str]
-    """Of a textbook client: how it acquires, releases and renews."""
+    """How a textbook client acquires, releases and renews."""
 
 
 class Fault(NamedTuple):
@@ -66,17 +66,17 @@ class Fault(NamedTuple):
     kind: str
     at: float
     seconds: float = 0.0
-    """How long it lasts; infinite where it is for good."""
+    """How long it lasts; infinite if it is never undone."""
     whom: str = ""
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     one_way: bool = False
     by: float = 0.0
-    """By how much a clock steps or a message is late; at which pace a clock runs."""
+    """Seconds by which a clock steps or a message is late; or the pace of a clock."""
 
 
 class Step(NamedTuple):
-    """What a narrator says at a moment."""
+    """A narrator's text for a moment."""
 
     at: float
     say: str
@@ -90,7 +90,7 @@ class Document(NamedTuple):
     until: float
     engine: str
     options: Mapping[str, Any]
-    """Of the engine, where it is given some."""
+    """The options of the engine."""
     servers: tuple[str, ...]
     lock: str
     """The name of the lock, if the scripts have one."""
@@ -98,7 +98,7 @@ class Document(NamedTuple):
     resource: str
     guard: Guard
     value: str
-    """What the resource holds at first."""
+    """The initial value of the resource."""
     delay: tuple[float, float]
     faults: tuple[Fault, ...]
     steps: tuple[Step, ...]
@@ -106,7 +106,8 @@ class Document(NamedTuple):
 
 
 def read(raw: object) -> Document:
-    """Check a document, with its switches at their first choices; UsageError says what is wrong."""
+    """Check and convert a document, with its switches at their first choices; raise UsageError if
+    it is wrong."""
     whole = Value(raw, "")
     top = Value(chosen(whole.mapping()), "")
     top.only(
@@ -348,14 +349,14 @@ def _step(step: Value, actors: set[str], until: float) -> Step:
 
 
 def _check_quiz(quiz: Value, switches: Value) -> None:
-    """Check a riddle: the switch that is hidden, and for each of its choices what is said of it."""
+    """Check a quiz: the switch that is hidden, and the texts for each of its choices."""
     quiz.only("switch", "answers")
     answers = quiz.get("answers").entries()
     for answer in answers.values():
         answer.only("say", "because")
         answer.get("say").text()
         answer.get("because").text()
-    if quiz.raw is not None and switches.raw is not None:  # they are gone when they are set
+    if quiz.raw is not None and switches.raw is not None:  # once set, the switches are gone
         hidden = quiz.get("switch").choice(*switches.entries(), first_is_default=False)
         missing = [one for one in switches.get(hidden).entries() if one not in answers]
         if missing:

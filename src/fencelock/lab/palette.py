@@ -1,4 +1,4 @@
-"""What can go wrong, as the page offers it: each kind of fault with its fields and first values."""
+"""The faults that the page offers: each kind with its fields and first values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FIRST: dict[str, dict[str, Any]] = {
     "freeze": {"for": 5}, "reboot": {"for": 2}, "amnesia": {"for": 1}, "cut": {"for": 5},
     "slow": {"by": 1, "for": 5},
 }  # fmt: skip
-"""What the fields are when a fault is added, besides its moment and whom it strikes."""
+"""The values of the fields when a fault is added, besides its time and its target."""
 
 
 def palette() -> list[dict[str, Any]]:
-    """Every kind of fault: whom it strikes, its sign, words, fields, and first values.
+    """Return every kind of fault: its kind of target, sign, text, fields, and first values.
 
-    ``not_at`` are the engines at which it makes no sense.
+    ``not_at`` are the engines for which it makes no sense.
     """
     return [_entry(kind) for kind in FAULTS]
 

@@ -1,4 +1,4 @@
-"""Play a document: the unmodified engines on the simulator, and a trace of all that happens.
+"""The player of documents: the unmodified engines on the simulator, and a trace of all events.
 
 Nothing here reads a clock, a file or the environment: equal documents give equal traces.
 """
@@ -20,32 +20,31 @@ from . import document as documents
 from .actor import Process
 from .clients import Client, FencelockClient, LocalClient, NoClient
 from .document import Actor, Document, Fault
+from .message_text import WATCH, describe
 from .recorder import ObservedNetwork, Recorder
 from .resource import Resource
 from .servers import Servers, start
 from .spans import spans_of
 from .trace import VERSION, Trace, digest_of
-from .words import WATCH, describe
 
 STEPS_MAX = 200_000
 LIVE_STEPS_MAX = 10_000
-"""For somebody who waits: a scenario takes some hundreds, and this many take about a second."""
+"""The limit when a person waits: a scenario takes hundreds, and this many take about a second."""
 OPERATOR = "operator"
 FIRST_FENCE = 33
-LIGHTS = (
+JUDGED_CHECKERS = (
     "one_holder", "no_lost_update", "fences_grow", "told_in_time", "once_per_window",
     "skipped_when_done",
 )  # fmt: skip
-"""The checkers of the judge that a play is held to."""
+"""The checkers of the judge that are applied to a play."""
 UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
-"""Faults under which an engine promises less; what is not here has leases that end by wall clocks.
-"""
+"""Faults under which an engine promises less; the leases of other engines end by wall clocks."""
 SLACK_S = 1e-6
 
 
 def play(document: object, *, steps_max: int = STEPS_MAX) -> Trace:
-    """Play a document, with its switches at their first choices; UsageError says what is wrong, or
-    that it takes too many steps."""
+    """Play a document, with its switches at their first choices; raise UsageError if it is wrong or
+    takes too many steps."""
     return _Play(documents.read(document), steps_max).played()
 
 
@@ -66,7 +65,7 @@ class _Play:
         self._servers: Servers = start(
             document.engine, self._network, document.servers, document.lock, document.options
         )
-        self._servers.on_revoked = self._taken
+        self._servers.on_revoked = self._on_revoked
         self._resource = Resource(document.resource, document.guard, document.value)
         self._processes = {actor.name: self._process(actor) for actor in document.actors}
         self._operator: FencelockClient | None = None
@@ -83,9 +82,9 @@ class _Play:
             "cut": self._cut, "slow": self._slow, "lose reply": self._lose_reply,
         }  # fmt: skip
         self._marked: list[tuple[str, str, float, float]] = []
-        """Spans of faults: the lane, the kind, from when to when."""
+        """The spans of faults: the lane, the kind, from when to when."""
         self._frozen: dict[str, Fault] = {}
-        """The servers that are frozen, each by what froze it."""
+        """The servers that are frozen, each with the fault that froze it."""
 
     def _state_of(self, name: str) -> dict[str, Any]:
         return self._processes[name].state()
@@ -115,7 +114,7 @@ class _Play:
             case "none":
                 return NoClient()
 
-    def _taken(self, name: str) -> None:
+    def _on_revoked(self, name: str) -> None:
         if name in self._processes:
             self._processes[name].revoked()
 
@@ -141,7 +140,7 @@ class _Play:
             return self._trace()
 
     def _is_over(self) -> bool:
-        """Asked before each step: whether the end has come; between two moments, look around."""
+        """Return whether the end has come, before each step; record states between two moments."""
         if self._simulation.ready:
             return False
         self._recorder.settle()
@@ -167,7 +166,7 @@ class _Play:
 
     def _mark(self, lane: str, kind: str, seconds: float) -> None:
         now = self._simulation.now
-        if kind == "down":  # and what is down is not frozen any more
+        if kind == "down":  # what is down is not frozen any more
             self._marked = [
                 (one, what, begin, min(end, now) if (one, what) == (lane, "frozen") else end)
                 for one, what, begin, end in self._marked
@@ -374,7 +373,7 @@ class _Play:
         return [*lanes, {"name": document.resource, "kind": "resource"}]
 
     def _shown(self) -> dict[int, int]:
-        """Small numbers for fences, in their order: the first is 33."""
+        """Return small numbers for fences, in their order: the first is 33."""
         seen = {one.fence for one in self._history.operations("acquire") if one.fence}
         return {fence: number for number, fence in enumerate(sorted(seen), FIRST_FENCE)}
 
@@ -407,7 +406,7 @@ class _Play:
                 ],
             }
             for one in found.rulings
-            if one.checker in LIGHTS
+            if one.checker in JUDGED_CHECKERS
         ]
 
     def _broken_at(self, violation: Violation) -> float:

@@ -1,4 +1,4 @@
-"""Write down what happens in a play: messages, the states of lanes, and events in words."""
+"""The recorder of a play: messages, the states of lanes, and events as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..sim.network import Action, Conditions, Host, Network, Pipe, Way
 from ..sim.world import Simulation
 
 Describe = Callable[[object], str | None]
-"""What is carried on a connection, in words; None for what is left out of the trace."""
+"""Describes a message on a connection; None for one that is left out of the trace."""
 CALLS = {
     "accept": "connect", "established": "connected", "lost": "connection closed",
     "leave": "close",
@@ -18,7 +18,7 @@ CALLS = {
 
 
 class Recorder:
-    """All that was seen, in the order in which it was."""
+    """All that was observed, in the order in which it happened."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -26,20 +26,20 @@ class Recorder:
         self.events: list[dict[str, Any]] = []
         self.states: dict[str, list[tuple[float, dict[str, Any]]]] = {}
         self.sources: dict[str, Callable[[], dict[str, Any]]] = {}
-        """What tells the state of a lane."""
+        """Returns the state of a lane, by its name."""
         self._due: dict[str, None] = {}
-        """Lanes whose state may have changed at this moment."""
+        """The lanes whose state may have changed at this moment."""
 
     @property
     def now(self) -> float:
         return self._simulation.now
 
     def look(self, *lanes: str) -> None:
-        """Have these lanes looked at, or all of them, when everybody has acted at this moment."""
+        """Mark these lanes, or all, as changed; ``settle`` records them when the moment is over."""
         self._due.update(dict.fromkeys(lanes or self.sources))
 
     def settle(self) -> None:
-        """Everybody has acted at this moment: write down the states that have changed."""
+        """Record the states that have changed: no more happens at this moment."""
         for lane in self._due:
             if lane in self.sources:
                 state, known = self.sources[lane](), self.states.setdefault(lane, [])
@@ -48,11 +48,11 @@ class Recorder:
         self._due.clear()
 
     def tell(self, lane: str, kind: str, words: str, **more: int) -> None:
-        """Add an event; ``{fence}`` and ``{highest}`` in its words stand for fences."""
+        """Add an event; ``{fence}`` and ``{highest}`` in its text stand for fences."""
         self.events.append({"at": self.now, "lane": lane, "kind": kind, "words": words, **more})
 
     def sent(self, way: Way, what: str | None) -> dict[str, Any]:
-        """Add a message that is under way, unless nothing is said of it."""
+        """Add a message in transit, unless it has no description."""
         message: dict[str, Any] = {
             "from": way[0], "to": way[1], "sent": self.now, "arrived": None, "fate": "under way",
             "what": what,
@@ -62,7 +62,7 @@ class Recorder:
         return message
 
     def arrived(self, message: dict[str, Any], target: Host) -> None:
-        """Say what became of a message at its target."""
+        """Record the fate of a message at its target."""
         message["arrived"] = self.now
         if target.is_down:
             message["fate"] = "nobody is there"
@@ -71,7 +71,7 @@ class Recorder:
 
 
 class Landing:
-    """What a datagram does at its target, which is looked at afterwards."""
+    """The action of a datagram at its target, whose state is recorded afterwards."""
 
     def __init__(
         self, recorder: Recorder, message: dict[str, Any], target: Host, action: Action
@@ -87,7 +87,7 @@ class Landing:
 
 
 class ObservedNetwork(Network):
-    """A network whose messages are written down."""
+    """A network whose messages are recorded."""
 
     def __init__(
         self, simulation: Simulation, conditions: Conditions, recorder: Recorder, describe: Describe
@@ -95,9 +95,9 @@ class ObservedNetwork(Network):
         super().__init__(simulation, conditions)
         self.recorder = recorder
         self.describer: Callable[[str, str], Describe] = lambda source, target: describe
-        """Says what is carried on one direction of a new connection, from one host to another."""
+        """Returns the describer of one direction of a new connection, from one host to another."""
         self.losing: dict[Way, int] = {}
-        """How many messages of a way are still to be lost."""
+        """How many of the next messages in each direction are to be lost."""
 
     def pipe(self, source: Host, target: Host, take: Callable[[Any], object]) -> Pipe:
         return ObservedPipe(self, source, target, take)
@@ -120,7 +120,7 @@ class ObservedNetwork(Network):
         super()._land(datagram)
 
     def loses(self, way: Way) -> bool:
-        """Whether this message of a way is to be lost."""
+        """Return whether the present message in a direction is to be lost, and count it."""
         if not self.losing.get(way):
             return False
         self.losing[way] -= 1
@@ -128,7 +128,7 @@ class ObservedNetwork(Network):
 
 
 class ObservedPipe(Pipe):
-    """One direction of a connection, whose messages are written down."""
+    """One direction of a connection, whose messages are recorded."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""What the lock of a play protects, and what a script asks of it.
+"""The resource that the lock of a play protects, and the operations of a script on it.
 
-It is read and written as it stands. As a database can, it also checks in the same step as it
-changes: that nothing has changed since it was read, that a key was not used before, that enough is
-left.
+It has plain reads and writes. As a database can, it also checks and changes its value in one step:
+that nothing has changed since it was read, that a key was not used before, that enough is left.
 """
 
 from __future__ import annotations
@@ -11,62 +10,63 @@ from typing import Any, Literal, NamedTuple
 
 from ..errors import StaleFence, Unavailable
 from ..judge.checkers.recipes import SKIPPED
-from ..sim.resource import TIMEOUT_S, Desk, Register
+from ..sim.resource import TIMEOUT_S, Register, RegisterClient
 from ..sim.tasks import Flag
 
 
-class Word(int):
-    """A number that stands for a text, and is shown as that: the judge compares numbers."""
+class TextNumber(int):
+    """A number that stands for a text, and is shown as the text: the judge compares numbers."""
 
     text: str
     version: int
-    """How many writes the resource had taken when it was read."""
+    """How many writes the resource had accepted when it was read."""
 
-    def __new__(cls, number: int, text: str, version: int = 0) -> Word:
-        word = super().__new__(cls, number)
-        word.text, word.version = text, version
-        return word
+    def __new__(cls, number: int, text: str, version: int = 0) -> TextNumber:
+        text_number = super().__new__(cls, number)
+        text_number.text, text_number.version = text, version
+        return text_number
 
     def __str__(self) -> str:
         return self.text or "nothing"
 
 
 class Update(NamedTuple):
-    """A change that the resource makes by itself, or refuses, in one step."""
+    """A change that the resource checks and makes, or refuses, in one step."""
 
     verb: Literal["write", "insert", "take"]
     word: str = ""
-    """What is written, or inserted after what is there."""
+    """The text that is written, or inserted after the present one."""
     key: str = ""
-    """Which work it is, for the judge."""
+    """The key of the work, for the judge."""
     once: bool = False
-    """The resource refuses a key that was used before."""
+    """Whether the resource refuses a key that was used before."""
     version: int | None = None
-    """It must not have changed since it was read."""
+    """The version that the resource must still have; None for any."""
     number: int = 0
     """How many are taken, of those that are there."""
 
 
 class Answer(NamedTuple):
-    """What became of an update, and what is there now."""
+    """The outcome of an update, and the value after it."""
 
     outcome: Literal["done", "changed", "used", "too few"]
-    value: Word
+    value: TextNumber
 
 
 class Resource(Register):
     """What the lock protects: a text, and the mark of the highest fence.
 
-    The check of the package is ``on``. Two mistakes can be played instead: with ``writes`` reads
-    are neither checked nor leave a mark; so they do with ``above``, which takes a fence only once.
+    With ``on`` it checks as the package does. Two mistakes can be played instead: with ``writes``,
+    reads are neither checked nor raise the mark; ``above`` does the same, and accepts a fence only
+    once.
     """
 
     def __init__(self, name: str, guard: str, text: str = "") -> None:
         super().__init__(guard != "off", name)
         self._guard = guard
         self._numbers: dict[str, int] = {}
-        self.value = self.word("")
-        self.value = self.word(text)
+        self.value = self.number_of("")
+        self.value = self.number_of(text)
         self._keys: set[str] = set()
         self.writes = self.refused = 0
 
@@ -76,19 +76,19 @@ class Resource(Register):
             self._set(text_of(value))
         elif self._guard not in ("writes", "above"):
             self._admit(fence, reading)
-        return self.word(self.text, self.writes)
+        return self.number_of(self.text, self.writes)
 
     def update(self, fence: int, update: Update) -> Answer:
-        """Change it, if the fence is not stale and what the update demands is so."""
+        """Change the value, if the fence is not stale and the conditions of the update hold."""
         self._admit(fence)
         text, left = self.text, self._count()
         if update.version not in (None, self.writes):
-            return Answer("changed", self.word(text))
+            return Answer("changed", self.number_of(text))
         if update.once and update.key in self._keys:
-            return Answer("used", self.word(text))
+            return Answer("used", self.number_of(text))
         if update.verb == "take":
             if left < update.number:
-                return Answer("too few", self.word(text))
+                return Answer("too few", self.number_of(text))
             text = str(left - update.number)
         elif update.verb == "insert":
             text = f"{text} {update.word}".strip()
@@ -97,7 +97,7 @@ class Resource(Register):
         if update.once:
             self._keys.add(update.key)
         self._set(text)
-        return Answer("done", self.word(text))
+        return Answer("done", self.number_of(text))
 
     def _admit(self, fence: int, reading: bool = False) -> None:
         try:
@@ -109,37 +109,37 @@ class Resource(Register):
             raise
 
     def _set(self, text: str) -> None:
-        self.value = self.word(text)
+        self.value = self.number_of(text)
         self.writes += 1
 
     def _count(self) -> int:
-        """How many are there; what is no number is none."""
+        """Return the value as a number; 0 if it is not one."""
         return int(self.text) if self.text.isascii() and self.text.isdigit() else 0
 
-    def word(self, text: str, version: int = 0) -> Word:
-        """The number that stands for a text."""
+    def number_of(self, text: str, version: int = 0) -> TextNumber:
+        """Return the number that stands for a text."""
         number = self._numbers.setdefault(text, len(self._numbers))
-        return Word(number, text, version)
+        return TextNumber(number, text, version)
 
     @property
     def text(self) -> str:
-        """What it holds."""
+        """The value, as text."""
         return text_of(self.value)
 
     def state(self) -> dict[str, Any]:
-        """Its value, its mark, and how many writes it took and refused."""
+        """Return its value, its mark, and how many writes it accepted and calls it refused."""
         return {
             "value": self.text, "mark": self.marks.highest, "writes": self.writes,
             "refused": self.refused,
         }  # fmt: skip
 
 
-class Clerk(Desk):
-    """One actor's way to the resource, with what it did written down."""
+class ResourceClient(RegisterClient):
+    """One actor's access to the resource; it records every operation in the history."""
 
     async def update(self, resource: Resource, fence: int, update: Update) -> Answer:
-        """Have the resource change itself. To the judge that is a read and a write at the moment
-        at which it does, and where it has a key, work that is done once."""
+        """Send an update to the resource. To the judge it is a read and a write at the moment of
+        the change and, if it has a key, work that is done once."""
         client, history, network = self._world.name, self._history, self._network
         run = history.invoke(client, "run", update.key) if update.key else 0
         write = 0
@@ -154,7 +154,7 @@ class Clerk(Desk):
             except StaleFence as error:
                 answer = error
             if isinstance(answer, Answer) and answer.outcome == "done":
-                if update.version is None:  # else it rests on what its client has read
+                if update.version is None:  # else it rests on the client's own read
                     op = history.invoke(client, "read", resource.name, fence)
                     history.end("ok", client, "read", op, resource.name, fence, before)
                 write = history.invoke(client, "write", resource.name, fence, answer.value)
@@ -187,10 +187,10 @@ class Clerk(Desk):
 
 
 def text_of(number: int) -> str:
-    """What a number of the resource stands for."""
-    return number.text if isinstance(number, Word) else ""
+    """Return the text that a number of the resource stands for."""
+    return number.text if isinstance(number, TextNumber) else ""
 
 
 def version_of(number: int) -> int:
-    """How many writes the resource had taken when this was read."""
-    return number.version if isinstance(number, Word) else 0
+    """Return how many writes the resource had accepted when a number was read."""
+    return number.version if isinstance(number, TextNumber) else 0

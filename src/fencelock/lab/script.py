@@ -1,4 +1,4 @@
-"""The scripts of actors: one statement a line, read into values.
+"""The scripts of actors: one statement per line, parsed into values.
 
     at 0.5
     acquire seat ttl 5 timeout 10 renew off
@@ -7,8 +7,8 @@
     write Alice
     release
 
-A script is written as a program would be: what raises ends the block in which the lock is held, so
-the lock is released if the script would do so later, and the rest is left out.
+A script behaves as a program would: an error ends the block in which the lock is held, so the lock
+is released if the script would do so later, and the rest is skipped.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ class Statement(NamedTuple):
     verb: str
     text: str
     seconds: float = 0.0
-    """Of ``at`` and ``work``."""
+    """The time of ``at``, the duration of ``work``."""
     word: str = ""
-    """The name of a lock, or what is written."""
+    """The name of a lock, or the text that is written."""
     ttl: float | None = None
     timeout: float | None = None
     renews: bool = True
     forever: bool = False
-    """Without an end, as ``SET NX`` alone is."""
+    """Whether the lock has no ttl, as with ``SET NX`` alone."""
     unchanged: bool = False
-    """The resource takes it only if it has not changed since it was read."""
+    """Whether the resource accepts the write only if it has not changed since it was read."""
     key: str = ""
-    """Which work an ``insert`` is."""
+    """The key of an ``insert``'s work."""
     once: bool = False
-    """The resource takes a key only once."""
+    """Whether the resource accepts a key only once."""
     number: int = 0
-    """Of ``take``."""
+    """How many ``take`` takes."""
 
 
 def read_statement(text: str, where: str) -> Statement:
-    """Read one line; UsageError says where it stands and what is wrong with it."""
+    """Parse one line; the UsageError names its position and what is wrong with it."""
     words = text.split()
     match words:
         case ["at" | "work" as verb, seconds]:
@@ -118,7 +118,7 @@ def _seconds(word: str, where: str, least: float = 0.0) -> float:
         seconds = float(word)
     except ValueError:
         seconds = -1.0
-    if not least <= seconds <= TIME_MAX_S:  # nan compares with nothing
+    if not least <= seconds <= TIME_MAX_S:  # also false for nan
         raise UsageError(
             f"{where}: {word!r} is not a time from {least:g} to {TIME_MAX_S:g} seconds"
         )

@@ -1,4 +1,4 @@
-"""The servers of a play, by the kind of its engine: how a client reaches them, what they keep."""
+"""The servers of a play, by the kind of its engine: how clients reach them, and their state."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ from ..sim.world import WALL_S, SimWorld
 from .recorder import ObservedNetwork
 
 if TYPE_CHECKING:
-    from ..sim.model_redis import Sight
+    from ..sim.model_redis import LockSnapshot
     from ..sim.votes import Votes
 
-REQUEST_TIMEOUT_S = 3.0  # of a client of the store
+REQUEST_TIMEOUT_S = 3.0  # for clients of the store and of the service
 ROUND = 6
 PORT, ZOOKEEPER_PORT = 6379, 2181
-GUID = 32  # letters, with which the name of a node of ZooKeeper begins
+GUID = 32  # characters at the beginning of a znode's name, which identify the owner
 
 Options: TypeAlias = Mapping[str, Any]
-"""Of an engine, where a document gives it some."""
+"""The options of an engine that a document sets."""
 
 
 class Servers(ABC):
-    """The servers, and what an observer sees in them."""
+    """The servers of one kind of engine, and their state as an observer sees it."""
 
     def __init__(self, network: ObservedNetwork) -> None:
         self.network = network
         self.hosts: list[Any] = []
         self.who: dict[str, str] = {}
-        """The actor of each owner, by what the servers know it by."""
+        """The actor of each owner, by the name under which the servers know the owner."""
         self.on_revoked: Callable[[str], object] = str
-        """Told the actor from whom the lock was taken, when a server is seen to have done so."""
+        """Called with the actor whose lease was revoked, when that is seen in a server."""
         self._revoked: set[str] = set()
 
     @abstractmethod
     def engine(self, world: SimWorld, host: Host) -> Engine:
-        """A new engine of the package, with the options it has when none are given."""
+        """Create an engine of the package, with default options except those of the document."""
 
     def introduce(self, owner: str, actor: str) -> None:
-        """Say which actor an owner is."""
+        """Register the actor of an owner."""
         self.who[owner] = actor
 
     def votes(self, world: SimWorld, engine: Engine) -> Votes | None:
-        """What the engine of a process counts, where servers vote on a lock."""
+        """Return an observer of an engine's votes; None if its servers do not vote."""
         return None
 
     @abstractmethod
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
-        """Of one server: the owner that it keeps the lock for, until when, and who waits."""
+        """Return the owner for whom one server keeps the lock, until when, and its queue."""
 
     def keepers(self) -> list[str]:
-        """The servers that keep the lock, of which a majority decides."""
+        """Return the names of the servers that keep the lock, of which a majority decides."""
         return [host.name for host in self.hosts]
 
     @abstractmethod
     def revoked(self, number: int) -> Collection[str]:
-        """Owners from whom the lock was taken, as one server has them."""
+        """Return the owners whose lease was revoked, as one server has them."""
 
     def state(self, number: int) -> dict[str, Any]:
-        """What one server keeps, with the names of actors."""
+        """Return the state of one server, with the names of actors."""
         host = self.hosts[number]
         owner, until, queue = self.kept(number)
         for one in self.revoked(number):
@@ -77,13 +77,13 @@ class Servers(ABC):
             "holder": self.who.get(owner, "somebody") if owner else None,
             "until": None if until is None or not owner else round(until, ROUND),
             "queue": [self.who.get(one, "somebody") for one in queue],
-            "clock": round(self.clock(number), ROUND) + 0.0,  # and no minus before a zero
+            "clock": round(self.clock(number), ROUND) + 0.0,  # turns -0.0 into 0.0
             "up": not host.is_down,
             "frozen": host.is_paused,
         }
 
     def clock(self, number: int) -> float:
-        """By how much the clock of a server is ahead of the true time."""
+        """Return by how many seconds the clock of a server is ahead of the true time."""
         ahead: float = self.hosts[number].ahead
         return ahead
 
@@ -111,20 +111,20 @@ class StoreServers(Servers):
 
 
 class ServiceServers(Servers):
-    """The store, and the nodes of the lock service before it, over which clients reach it."""
+    """The store, and the nodes of the lock service in front of it, which clients connect to."""
 
     def __init__(
         self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
     ) -> None:
         from ..sim.service import PORT, SteadyBackend
-        from .words_service import describe
+        from .message_text_service import describe
 
         super().__init__(network)
         network.describer = lambda source, target: describe
         self._backend = SteadyBackend(network, REQUEST_TIMEOUT_S, "lock", lock or "none")
         self._addresses = tuple((node, PORT) for node in self._backend.names)
         self._first: dict[str, int] = {}
-        """At which node each process begins: they take turns."""
+        """The index of the node to which each process connects first: they take turns."""
         self.hosts = self._backend.hosts
 
     def keepers(self) -> list[str]:
@@ -137,7 +137,7 @@ class ServiceServers(Servers):
         self._backend.reach(world, host)
         first = self._first.setdefault(world.name, len(self._first) % len(self._addresses))
         nodes = self._addresses[first:] + self._addresses[:first]
-        # A token, or else the environment would be asked for one; these nodes want none.
+        # A token, or else it would be read from the environment; these nodes require none.
         return find("http")(world, Address("http", nodes, options={"token": "none"}))
 
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
@@ -156,19 +156,19 @@ class ServiceServers(Servers):
 
 
 class ZooKeeperServers(Servers):
-    """The members of an ensemble that has a leader."""
+    """The members of a ZooKeeper ensemble that begins with a leader."""
 
     def __init__(
         self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
     ) -> None:
         from ..sim.zookeeper import ZooKeeperBackend
         from ..sim.zookeeper_member import Member, begin_together
-        from .words_zookeeper import Words
+        from .message_text_zookeeper import MessageDescriber
 
         super().__init__(network)
         self._names: dict[str, str] = {}
-        """The actor of each node, by how its name begins."""
-        network.describer = Words(self._names).describer
+        """The actor of each znode, by the first characters of its name."""
+        network.describer = MessageDescriber(self._names).describer
         self.hosts = [Member(network, n, 0.0, 1.0, name) for n, name in enumerate(names)]
         for member in self.hosts:
             member.on_role = partial(network.recorder.look, member.name)
@@ -210,7 +210,7 @@ class ZooKeeperServers(Servers):
                 words = f"the session of {self._sessions.pop(session)} has ended"
                 self.network.recorder.tell(member.name, "session ended", words)
         if member.role != "leading":
-            del state["until"]  # when a session ends is known to the leader alone
+            del state["until"]  # only the leader knows when a session ends
         return state | {"leader": member.leader or None, "role": member.role}
 
 
@@ -221,17 +221,17 @@ class RedisServers(Servers):
         self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
     ) -> None:
         from ..sim.edge import install
-        from ..sim.model_redis import Sight
+        from ..sim.model_redis import LockSnapshot
         from ..sim.nodes import Node
 
         install()
         super().__init__(network)
         self._kind = "redis" if len(names) == 1 else "redlock"
         self.hosts = [Node(network, name, 0.0, 1.0) for name in names]
-        self._sights: list[Sight] = [Sight() for _ in names]
+        self._snapshots: list[LockSnapshot] = [LockSnapshot() for _ in names]
         key = lock.encode()
         beside = b"{%b}:fencelock:" % key
-        self._looks_at = (key, beside + b"queue", beside + b"revoked")
+        self._observed_keys = (key, beside + b"queue", beside + b"revoked")
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         self.give_edge(world, host)
@@ -244,22 +244,22 @@ class RedisServers(Servers):
         return Votes(world.edge, engine) if self._kind == "redlock" else None
 
     def give_edge(self, world: SimWorld, host: Host) -> None:
-        """Let the connections of a process go over the network of the play."""
+        """Connect a process to the network of the play."""
         from ..sim.edge_fanout import Edge
 
         world.edge = Edge(self.network, host, {node.name: node for node in self.hosts})
 
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
-        node, sight = self.hosts[number], self._sights[number]
-        node.model.look(*self._looks_at, sight)
-        left_s = (sight.until_us - node.wall_us()) / 1e6
-        if not sight.owner or left_s <= 0:
-            return "", None, list(sight.queue)
+        node, snapshot = self.hosts[number], self._snapshots[number]
+        node.model.update_snapshot(*self._observed_keys, snapshot)
+        left_s = (snapshot.until_us - node.wall_us()) / 1e6
+        if not snapshot.owner or left_s <= 0:
+            return "", None, list(snapshot.queue)
         until = None if math.isinf(left_s) else self.network.simulation.now + left_s
-        return sight.owner, until, list(sight.queue)
+        return snapshot.owner, until, list(snapshot.queue)
 
     def revoked(self, number: int) -> Collection[str]:
-        return self._sights[number].revoked
+        return self._snapshots[number].revoked
 
     def clock(self, number: int) -> float:
         return _clock(self.hosts[number], self.network)
@@ -282,7 +282,7 @@ KINDS: Mapping[str, Callable[[ObservedNetwork, tuple[str, ...], str, Options], S
 def start(
     kind: str, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
 ) -> Servers:
-    """Start the servers of a kind; Misconfigured names the package that is missing."""
+    """Start the servers of a kind; raise Misconfigured if a package that they need is missing."""
     try:
         return KINDS[kind](network, names, lock, options)
     except ModuleNotFoundError as error:

@@ -15,9 +15,9 @@ from .document import Actor
 from .script import Statement
 from .servers import PORT, RedisServers, Servers
 
-RETRY_S = 0.2  # of a textbook client that was refused
-ANSWER_S = 3.0  # and that waits for an answer
-CLOCK_DRIFT = 0.01  # of a ttl, as the Redlock page has it, and 2 ms besides
+RETRY_S = 0.2  # between the attempts of a textbook client
+ANSWER_S = 3.0  # its request timeout
+CLOCK_DRIFT = 0.01  # of a ttl, as the Redlock page has it, plus 2 ms
 DRIFT_MIN_S = 0.002
 
 OWNED_DEL = 'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end'  # noqa: E501
@@ -25,10 +25,10 @@ OWNED_PEXPIRE = 'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call(
 
 
 class TextbookClient(Client):
-    """The recipe as articles print it: a key with a random value, at one server or at several.
+    """The recipe as articles print it: a key with a random value, on one server or on several.
 
-    At several it is Redlock as its page has it: one server after the other, and what is left of the
-    ttl by the own wall clock. It polls; it has no fence, and nobody tells it of a loss.
+    On several it is Redlock as its page describes it: one server after the other, and the rest of
+    the ttl by the client's own wall clock. It polls; it has no fence, and is not told of a loss.
     """
 
     def __init__(self, servers: Servers, world: SimWorld, host: Host, actor: Actor) -> None:
@@ -42,7 +42,7 @@ class TextbookClient(Client):
         self._ttl: float | None = None
         self._until: float | None = None
         self._won: list[str] = []
-        """The servers of several that have set the key in this round."""
+        """The servers that have set the key in this attempt, if there are several."""
         self._watchdog: Job | None = None
 
     async def open(self) -> None:
@@ -50,7 +50,7 @@ class TextbookClient(Client):
             await self._connection(node.name)
 
     async def _ask(self, node: str, *words: str) -> Any:
-        """Send one command; raise what a driver raises when no answer comes."""
+        """Send one command; raise what a driver raises when no reply comes."""
         return await (await self._connection(node)).command(words, ANSWER_S)
 
     async def _connection(self, node: str) -> SimConnection:
@@ -89,7 +89,7 @@ class TextbookClient(Client):
                 if await self._set(node):
                     self._won = [*self._won, node]
             except FencelockError:
-                pass  # as the page has it: the next one
+                pass  # on to the next server, as the page describes
         ttl = self._ttl or DEFAULT_TTL_S
         spent = (self._world.wall_us() - began_us) / 1e6
         validity = ttl - spent - (ttl * CLOCK_DRIFT + DRIFT_MIN_S)
@@ -113,7 +113,7 @@ class TextbookClient(Client):
             try:
                 await self._extend()
             except FencelockError:
-                pass  # the next time, then
+                pass  # retry at the next interval
             await sleep(self._world, ttl / 3)
 
     async def _extend(self) -> int:
@@ -126,7 +126,7 @@ class TextbookClient(Client):
         return done
 
     async def check(self) -> None:
-        """Ask whether the key still has our value."""
+        """Check with GET that a majority of the servers has this client's value under the key."""
         found = [await self._ask(node.name, "GET", self._key) for node in self._servers.hosts]
         if found.count(self._token.encode()) <= len(found) // 2:
             raise LeaseLost(f"{self._key!r} has another value by now")

@@ -6,16 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from .._client.facade import Cores
 from .._client.lock_options import Template
-from .._client.with_stack import WithStack
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
 from ..model import Holding
-from .barrier import Rendezvous, slots_name
-from .election import LeaderElection, as_election, is_succeeded
-from .facade import RecipeBase
-from .latch import CountDown
-from .once import Schedule, Turn
+from .barrier import slots_name
+from .election import is_succeeded
+from .facade import BarrierBase, ElectionBase, LatchBase, OnceBase
+from .once import Turn
 from .several_aio import Leases, Locks
 
 if TYPE_CHECKING:
@@ -27,18 +24,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Election(RecipeBase):
-    """A description of an election: whoever campaigns and wins leads, for a term.
+class Election(ElectionBase):
+    """A description of an election: a program that campaigns and wins leads, for a term.
 
     A term is a lease: it is renewed while the leader lives, and its fence is the epoch that guards
-    take.
+    check.
     """
 
-    def __init__(self, lock: Lock) -> None:
-        super().__init__(lock.name)
-        cores, spec = lock._cores, lock._spec  # pyright: ignore[reportPrivateUsage]
-        self._lock = type(lock)(cores, as_election(spec))
-        self._election = LeaderElection(cores, spec.name, spec.ttl)
+    _lock: Lock
 
     async def campaign(self, *, timeout: float | Literal["default"] | None = "default") -> Lease:
         """Wait until we lead and return the term, or raise AcquireTimeout.
@@ -48,14 +41,14 @@ class Election(RecipeBase):
         return await self._election.won(await self._lock.acquire(timeout=timeout))
 
     async def leader(self) -> Holding | None:
-        """Who leads now, or None."""
+        """Return the present leader, or None."""
         return await self._election.leader()
 
     def observe(self) -> AsyncIterator[Holding | None]:
-        """Iterate over the leaders: who leads now, or None, and then every change.
+        """Iterate over the leaders: the present one, or None, and then every change.
 
-        It waits for changes, which are pushed where the engine has push. What changes faster than
-        it is asked for is told as one change. A long outage of the engine is raised.
+        It waits for changes, which are pushed where the engine has push. Changes that come faster
+        than they are read are one change. A long outage of the engine is raised.
         """
         return self._changes()
 
@@ -69,7 +62,7 @@ class Election(RecipeBase):
             await watch.end()
 
     async def resign(self) -> bool:
-        """Give back the term that was last won here: True when this ended it."""
+        """Release the term that was last won here: True when this ended it."""
         return await self._election.resign()
 
     async def run(self, work: Callable[[Lease], Awaitable[R]]) -> R:
@@ -77,10 +70,10 @@ class Election(RecipeBase):
 
         When the work returns, resign and return its value; when it raises, resign and raise that.
         A thread is not interrupted: work looks at ``term.lost`` or ``term.check()``, and ends.
-        Whatever it returns after its term was lost is dropped, and LeaseLost or StaleFence that it
+        What it returns after its term was lost is dropped, and LeaseLost or StaleFence that it
         raises then is not raised here. An outage of the engine is waited out.
         """
-        await self._election.board.core.open()  # a wrong address is told at once
+        await self._election.board.core.open()  # a wrong address is reported at once
         while True:
             term = await self._elected()
             try:
@@ -93,7 +86,7 @@ class Election(RecipeBase):
                 await self._election.board.announce()
 
     async def _elected(self) -> Lease:
-        """Campaign through outages."""
+        """Campaign until a term is won, through outages of the engine."""
         while True:
             try:
                 return await self.campaign()
@@ -104,7 +97,7 @@ class Election(RecipeBase):
         term = await self._lock.__aenter__()
         try:
             return await self._election.won(term)
-        except BaseException as error:  # nobody will leave this block
+        except BaseException as error:  # __aexit__ will not be called
             await self._lock.__aexit__(type(error), error, None)
             raise
 
@@ -120,7 +113,7 @@ class Election(RecipeBase):
             await self._election.board.announce()
 
 
-class Once(RecipeBase):
+class Once(OnceBase["Lease"]):
     """A description of work that is done once in every window of time, by one of many.
 
     ``async with once as turn:`` gives the lease under which to work, or None where the window is to
@@ -132,13 +125,6 @@ class Once(RecipeBase):
     at least once, and not exactly once.
     """
 
-    def __init__(self, lock: Lock, every: float) -> None:
-        super().__init__(lock.name)
-        cores, spec = lock._cores, lock._spec  # pyright: ignore[reportPrivateUsage]
-        self._schedule = Schedule(cores, spec, every)
-        self._turns: WithStack[Turn[Lease]] = WithStack()
-        self._cores = cores
-
     async def __aenter__(self) -> Lease | None:
         turn: Turn[Lease] = await self._schedule.begin()
         self._turns.enter(self._cores.here().world.who(), turn)
@@ -146,7 +132,7 @@ class Once(RecipeBase):
             return None
         try:
             return await turn.lease.__aenter__()
-        except BaseException as error:  # it is over already: nobody will leave this block
+        except BaseException as error:  # it is over already: __aexit__ will not be called
             self._turns.remove(turn)
             await turn.lease.__aexit__(type(error), error, None)
             raise
@@ -174,7 +160,7 @@ class Once(RecipeBase):
         template = Template("once", function, asynchronous=True, decorator="once")
 
         async def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            template.name(args, kwargs)  # what it cannot be called with is told before
+            template.name(args, kwargs)  # wrong arguments are reported before the lock is taken
             async with self as turn:
                 if turn is None:
                     return None
@@ -186,39 +172,30 @@ class Once(RecipeBase):
         return call
 
 
-class Barrier(RecipeBase):
+class Barrier(BarrierBase):
     """A description of a barrier, at which a number of parties wait for each other."""
-
-    def __init__(self, name: str, slots: Lock) -> None:
-        super().__init__(name)
-        cores, spec = slots._cores, slots._spec  # pyright: ignore[reportPrivateUsage]
-        self._rendezvous = Rendezvous(cores, name, spec)
 
     async def wait(self, timeout: float | None = None) -> int:
         """Wait until all parties have come, or raise AcquireTimeout.
 
-        The result is a number from 0 to parties - 1, another one for each of those who pass
+        The result is a number from 0 to parties - 1, different for each of the parties that pass
         together.
         """
         return await self._rendezvous.wait(timeout)
 
 
-class Latch(RecipeBase):
+class Latch(LatchBase):
     """A description of a latch, which opens once it was counted down a number of times."""
 
-    def __init__(self, cores: Cores, name: str, count: int, keep: float) -> None:
-        super().__init__(name)
-        self._counts = CountDown(cores, name, count, keep)
-
     async def count_down(self, *, by: str | None = None) -> int:
-        """Count once, and return how many are still to come. An open latch stays open.
+        """Count down once, and return how many counts are missing. An open latch stays open.
 
-        With ``by`` it counts once for each such text, however often it is called.
+        With ``by``, each such text counts once, however often this is called with it.
         """
         return await self._counts.count_down(by)
 
     async def remaining(self) -> int:
-        """How many are still to come."""
+        """Return how many counts are missing."""
         return await self._counts.remaining()
 
     async def wait(self, timeout: float | None = None) -> None:
@@ -226,5 +203,5 @@ class Latch(RecipeBase):
         await self._counts.wait(timeout)
 
     async def reset(self) -> None:
-        """Begin anew: nothing was counted."""
+        """Forget all counts: the latch is closed again."""
         await self._counts.reset()

@@ -5,8 +5,8 @@ machine's own clock and not the engine's, because that is what starts the work: 
 loop that sleeps until the next full five minutes. The number of the last window whose work was done
 is remembered, and written while the lock of that name is held.
 
-* **None is done twice.** Whoever wants to work in window W holds the lock and has seen a number
-  below W; whoever has worked writes W before it releases. The number only grows, so that W and all
+* **None is done twice.** A runner that works in window W holds the lock and has seen a number
+  below W; after the work it writes W before it releases. The number only grows, so that W and all
   before it are over for everybody, however far clocks are apart, for as long as it is kept.
 * **None is left out**, if clocks are apart by less than a window. The first machine whose clock
   strikes W finds a number below W: to have more, somebody's clock must have struck W + 1 while
@@ -40,16 +40,16 @@ L = TypeVar("L", bound=HasHold)
 
 
 class Window(NamedTuple):
-    """The window in which work was asked for, on the clocks of this machine."""
+    """The window in which work was requested, on the clocks of this machine."""
 
     number: int
     ends_at: float
     over_at: float
-    """Until then what is remembered is proof: one more window."""
+    """Until then, one more window, the number that is remembered is proof."""
 
 
 class Turn(Generic[L]):
-    """One entrance: the lease under which to work, or None where the window is to be skipped."""
+    """One entered block: the lease under which to work, or None if the window is to be skipped."""
 
     def __init__(self, window: Window, lease: L | None = None) -> None:
         self.window = window
@@ -57,7 +57,7 @@ class Turn(Generic[L]):
 
 
 def check_every(every: object) -> float:
-    """Return the length of a window in seconds, or say what is wrong with it."""
+    """Return the length of a window in seconds, or raise an error that says what is wrong."""
     if isinstance(every, bool) or not isinstance(every, int | float):
         hint = ": pass every.total_seconds()" if hasattr(every, "total_seconds") else ""
         raise UsageError(f"every must be a number of seconds, not {every!r}{hint}")
@@ -79,7 +79,7 @@ class Schedule:
         demand_memory(cores, "work that is done once per window")
 
     def window(self) -> Window:
-        """The present window."""
+        """Return the present window."""
         world = self._cores.here().world
         wall, now = world.wall_us() / 1e6, world.now()
         number = int(wall // self.every)
@@ -87,15 +87,15 @@ class Schedule:
         return Window(number, ends_at, ends_at + self.every)
 
     def left(self, window: Window) -> float:
-        """Seconds until a window ends."""
+        """Return the seconds until a window ends."""
         return max(0.0, window.ends_at - self._cores.here().world.now())
 
     async def is_done(self, window: Window, limit: float = NO_LIMIT) -> bool:
-        """Whether the work of a window was done, or of a later one."""
+        """Return whether the work of a window, or of a later one, was done."""
         return (await self._board.recall(limit)).get(WINDOW, window.number - 1) >= window.number
 
     async def begin(self) -> Turn[Any]:
-        """Get the lock for the work of the present window, unless it is done."""
+        """Acquire the lock for the work of the present window, unless that is done."""
         core, window = self._cores.here(), self.window()
         now, timeout = core.world.now(), self._spec.timeout
         deadline = window.ends_at if timeout is None else min(now + timeout, window.ends_at)
@@ -117,12 +117,12 @@ class Schedule:
         return Turn(window, answer)
 
     async def is_due(self, window: Window, limit: float = NO_LIMIT) -> bool:
-        """Whether the work is still to be done, as the holder of the lock sees it."""
+        """Return whether the work is still to be done; only the holder of the lock can tell."""
         done = await self.is_done(window, limit)
         return not done and self._cores.here().world.now() < window.over_at
 
     async def end(self, turn: Turn[L], error: BaseException | None) -> None:
-        """Write down that the work was done, if it was; the lock is still held."""
+        """Record that the work was done, if it was; the lock is still held."""
         core = self._cores.here()
         if turn.lease is None or error is not None:
             return
@@ -130,7 +130,7 @@ class Schedule:
             await core.world.shield(self.remember(turn.window))
 
     async def remember(self, window: Window) -> None:
-        """Let nobody do the work of a window again."""
+        """Record that the work of a window was done, so that nobody does it again."""
         try:
             keep = KEEP * self.every
             await self._board.remember(WINDOW, window.number, keep, insist_s=RELEASE_S)

@@ -8,17 +8,14 @@ from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from .._client.facade import Cores
 from .._client.lock_options import Template
-from .._client.with_stack import WithStack
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
 from ..model import Holding
 from ..worlds.threads import drive
-from .barrier import Rendezvous, slots_name
-from .election import LeaderElection, as_election, is_succeeded
-from .facade import RecipeBase
-from .latch import CountDown
-from .once import Schedule, Turn
+from .barrier import slots_name
+from .election import is_succeeded
+from .facade import BarrierBase, ElectionBase, LatchBase, OnceBase
+from .once import Turn
 from .several_sync import Leases, Locks
 
 if TYPE_CHECKING:
@@ -30,18 +27,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Election(RecipeBase):
-    """A description of an election: whoever campaigns and wins leads, for a term.
+class Election(ElectionBase):
+    """A description of an election: a program that campaigns and wins leads, for a term.
 
     A term is a lease: it is renewed while the leader lives, and its fence is the epoch that guards
-    take.
+    check.
     """
 
-    def __init__(self, lock: Lock) -> None:
-        super().__init__(lock.name)
-        cores, spec = lock._cores, lock._spec  # pyright: ignore[reportPrivateUsage]
-        self._lock = type(lock)(cores, as_election(spec))
-        self._election = LeaderElection(cores, spec.name, spec.ttl)
+    _lock: Lock
 
     def campaign(self, *, timeout: float | Literal["default"] | None = "default") -> Lease:
         """Wait until we lead and return the term, or raise AcquireTimeout.
@@ -51,14 +44,14 @@ class Election(RecipeBase):
         return drive(self._election.won(self._lock.acquire(timeout=timeout)))
 
     def leader(self) -> Holding | None:
-        """Who leads now, or None."""
+        """Return the present leader, or None."""
         return drive(self._election.leader())
 
     def observe(self) -> Iterator[Holding | None]:
-        """Iterate over the leaders: who leads now, or None, and then every change.
+        """Iterate over the leaders: the present one, or None, and then every change.
 
-        It waits for changes, which are pushed where the engine has push. What changes faster than
-        it is asked for is told as one change. A long outage of the engine is raised.
+        It waits for changes, which are pushed where the engine has push. Changes that come faster
+        than they are read are one change. A long outage of the engine is raised.
         """
         return self._changes()
 
@@ -72,7 +65,7 @@ class Election(RecipeBase):
             drive(watch.end())
 
     def resign(self) -> bool:
-        """Give back the term that was last won here: True when this ended it."""
+        """Release the term that was last won here: True when this ended it."""
         return drive(self._election.resign())
 
     def run(self, work: Callable[[Lease], R]) -> R:
@@ -80,10 +73,10 @@ class Election(RecipeBase):
 
         When the work returns, resign and return its value; when it raises, resign and raise that.
         A thread is not interrupted: work looks at ``term.lost`` or ``term.check()``, and ends.
-        Whatever it returns after its term was lost is dropped, and LeaseLost or StaleFence that it
+        What it returns after its term was lost is dropped, and LeaseLost or StaleFence that it
         raises then is not raised here. An outage of the engine is waited out.
         """
-        drive(self._election.board.core.open())  # a wrong address is told at once
+        drive(self._election.board.core.open())  # a wrong address is reported at once
         while True:
             term = self._elected()
             try:
@@ -96,11 +89,11 @@ class Election(RecipeBase):
                 self._announce()
 
     def _announce(self) -> None:
-        """Tell those who observe to look who leads."""
+        """Send observers the hint to look who leads."""
         drive(self._election.board.announce())
 
     def _elected(self) -> Lease:
-        """Campaign through outages."""
+        """Campaign until a term is won, through outages of the engine."""
         while True:
             try:
                 return self.campaign()
@@ -111,7 +104,7 @@ class Election(RecipeBase):
         term = self._lock.__enter__()
         try:
             return drive(self._election.won(term))
-        except BaseException as error:  # of a signal handler: nobody will leave this block
+        except BaseException as error:  # of a signal handler: __exit__ will not be called
             self._lock.__exit__(type(error), error, None)
             raise
 
@@ -127,7 +120,7 @@ class Election(RecipeBase):
             self._announce()
 
 
-class Once(RecipeBase):
+class Once(OnceBase["Lease"]):
     """A description of work that is done once in every window of time, by one of many.
 
     ``with once as turn:`` gives the lease under which to work, or None where the window is to be
@@ -139,18 +132,11 @@ class Once(RecipeBase):
     at least once, and not exactly once.
     """
 
-    def __init__(self, lock: Lock, every: float) -> None:
-        super().__init__(lock.name)
-        cores, spec = lock._cores, lock._spec  # pyright: ignore[reportPrivateUsage]
-        self._schedule = Schedule(cores, spec, every)
-        self._turns: WithStack[Turn[Lease]] = WithStack()
-        self._cores = cores
-
     def __enter__(self) -> Lease | None:
         turn: Turn[Lease] = drive(self._schedule.begin())
         try:
             self._turns.enter(self._cores.here().world.who(), turn)
-        except BaseException as error:  # of a signal handler: nobody will leave this block
+        except BaseException as error:  # of a signal handler: __exit__ will not be called
             self._turns.remove(turn)
             if turn.lease is not None:
                 turn.lease.__exit__(type(error), error, None)
@@ -178,7 +164,7 @@ class Once(RecipeBase):
         template = Template("once", function, asynchronous=False, decorator="once")
 
         def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            template.name(args, kwargs)  # what it cannot be called with is told before
+            template.name(args, kwargs)  # wrong arguments are reported before the lock is taken
             with self as turn:
                 if turn is None:
                     return None
@@ -189,39 +175,30 @@ class Once(RecipeBase):
         return call
 
 
-class Barrier(RecipeBase):
+class Barrier(BarrierBase):
     """A description of a barrier, at which a number of parties wait for each other."""
-
-    def __init__(self, name: str, slots: Lock) -> None:
-        super().__init__(name)
-        cores, spec = slots._cores, slots._spec  # pyright: ignore[reportPrivateUsage]
-        self._rendezvous = Rendezvous(cores, name, spec)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until all parties have come, or raise AcquireTimeout.
 
-        The result is a number from 0 to parties - 1, another one for each of those who pass
+        The result is a number from 0 to parties - 1, different for each of the parties that pass
         together.
         """
         return drive(self._rendezvous.wait(timeout))
 
 
-class Latch(RecipeBase):
+class Latch(LatchBase):
     """A description of a latch, which opens once it was counted down a number of times."""
 
-    def __init__(self, cores: Cores, name: str, count: int, keep: float) -> None:
-        super().__init__(name)
-        self._counts = CountDown(cores, name, count, keep)
-
     def count_down(self, *, by: str | None = None) -> int:
-        """Count once, and return how many are still to come. An open latch stays open.
+        """Count down once, and return how many counts are missing. An open latch stays open.
 
-        With ``by`` it counts once for each such text, however often it is called.
+        With ``by``, each such text counts once, however often this is called with it.
         """
         return drive(self._counts.count_down(by))
 
     def remaining(self) -> int:
-        """How many are still to come."""
+        """Return how many counts are missing."""
         return drive(self._counts.remaining())
 
     def wait(self, timeout: float | None = None) -> None:
@@ -229,5 +206,5 @@ class Latch(RecipeBase):
         drive(self._counts.wait(timeout))
 
     def reset(self) -> None:
-        """Begin anew: nothing was counted."""
+        """Forget all counts: the latch is closed again."""
         drive(self._counts.reset())

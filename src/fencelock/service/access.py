@@ -1,4 +1,4 @@
-"""Who calls, what it may do, and how often.
+"""Identities: who calls, what it may do, and how often.
 
 Nothing is allowed unless a right says so. A right is a prefix of names with verbs. A prefix ends
 where a segment of a name ends: ``team-a`` allows ``team-a``, ``team-a/x`` and ``team-a:x``, never
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Verb: TypeAlias = Literal["acquire", "observe", "revoke"]
 VERBS: tuple[Verb, ...] = ("acquire", "observe", "revoke")
 ENDS = "/:"  # where a segment of a name ends
-BURST_S = 2.0  # of its rate an identity may use at once what it has left unused for so long
+BURST_S = 2.0  # an identity may make at once the calls that it has not made for so long
 FAILURES_MAX = 10_000  # peers whose failed logins are remembered
 DELAY_MIN_S, DELAY_MAX_S = 0.1, 3.0
 FORGIVE_S = 300.0
@@ -56,13 +56,13 @@ class Quota(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Somebody who calls."""
+    """A caller, with its rights and its quota."""
 
     name: str
     rights: tuple[Right, ...]
     quota: Quota = Quota()
     digests: tuple[str, ...] = ()
-    """SHA-256 of its tokens, in hex: two while one takes the place of another."""
+    """SHA-256 of its tokens, in hex: two while one replaces the other."""
 
     def may(self, verb: Verb, name: str) -> bool:
         return any(verb in right.verbs and right.covers(name) for right in self.rights)
@@ -72,11 +72,11 @@ class Identity(NamedTuple):
 
 
 ANONYMOUS = Identity("anonymous", (Right("", VERBS),))
-"""Everybody, where the service was started without identities."""
+"""Every caller of a service that was started without identities."""
 
 
 def digest(token: str) -> str:
-    """What is kept of a token. It has 256 random bits, so that no salt is needed."""
+    """Return what is kept of a token. It has 256 random bits, so that no salt is needed."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -85,7 +85,7 @@ class _Usage:
 
     def __init__(self, now: float) -> None:
         self.calls = 0.0
-        """Calls that it may make at once."""
+        """How many calls it could make at once, at ``counted_at``."""
         self.counted_at = now - BURST_S
         self.held: dict[str, float] = {}
         """Owners of grants that went through this node, and when they end unless renewed."""
@@ -104,11 +104,11 @@ class Access:
             self.replace(identities)
 
     def replace(self, identities: Sequence[Identity]) -> None:
-        """Take other identities from now on; what was used is counted on."""
+        """Use other identities from now on; the counts of what they have used go on."""
         self._by_digest = {one: identity for identity in identities for one in identity.digests}
 
     def identify(self, headers: Mapping[str, str]) -> Identity:
-        """The identity whose token was sent.
+        """Return the identity whose token was sent.
 
         It is found by its digest, which tells nothing about the token, and compared in constant
         time once more.
@@ -125,7 +125,7 @@ class Access:
         return found
 
     def failed(self, peer: str, now: float) -> float:
-        """Seconds by which the answer to a failed login of this peer is put off."""
+        """Count a failed login of this peer; return by how many seconds to delay its answer."""
         times, last = self._failures.pop(peer, (0, now))
         times = 1 if now - last > FORGIVE_S else times + 1
         self._failures[peer] = (times, now)
@@ -134,7 +134,7 @@ class Access:
         return float(min(DELAY_MIN_S * 2 ** min(times - 1, 10), DELAY_MAX_S))
 
     def count_call(self, identity: Identity, now: float) -> None:
-        """Refuse a call above the rate of its identity."""
+        """Count a call, or refuse it if it is above the rate of its identity."""
         rate = identity.quota.calls_per_s
         if rate is None:
             return
@@ -174,7 +174,7 @@ class Access:
 
 
 def demand(call: Call, verb: Verb, name: str) -> str:
-    """Return a name that may be used so; else the answer is the same whether it exists or not."""
+    """Return a name that may be used so, or refuse: in the same way whether it exists or not."""
     check_name(name)
     if not call.exact and not unicodedata.is_normalized("NFC", name):
         raise Problem(

@@ -1,4 +1,4 @@
-"""What the calls do by which people see who holds what, and take it away."""
+"""The handlers of the calls by which people see who holds what, and revoke it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
     node.auditor.write("revoke", call.identity.name, call.peer, facts)
     if not node.auditor.writable:
         raise Problem("audit-unwritable", retry_in=5.0)
-    state = await node.ask(node.engine.inspect, name)
-    revoked = await node.ask(node.engine.revoke, name, reason)
+    state = await node.call_engine(node.engine.inspect, name)
+    revoked = await node.call_engine(node.engine.revoke, name, reason)
     node.auditor.write("revoked", call.identity.name, call.peer, {**facts, "revoked": revoked})
     if revoked:
         node.tally.revoked(name, reason)
@@ -43,7 +43,7 @@ async def locks(service: Service, call: Call, _: None) -> Answer:
     most = _page(call.query.get("limit"))
     found = [
         holding
-        for holding in await node.ask(node.engine.scan, prefix)
+        for holding in await node.call_engine(node.engine.scan, prefix)
         if holding.name > after and identity.may("observe", holding.name)
     ]
     found.sort(key=lambda holding: holding.name)
@@ -78,7 +78,7 @@ async def doctor(service: Service, call: Call, _: None) -> Answer:
 async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answer:
     """Show who holds a lock and who waits."""
     name = demand(call, "observe", body.name)
-    state = await service.node.ask(service.node.engine.inspect, name)
+    state = await service.node.call_engine(service.node.engine.inspect, name)
     return Answer(
         messages.Inspection(
             name=name,

@@ -1,7 +1,7 @@
 """The ASGI application: bytes to a Call, and an Answer to bytes.
 
 Here is all that the service knows of HTTP. Any ASGI server may run it. Order of the checks: host,
-path, credentials, media type, size; so that nothing is read for somebody who may not call.
+path, credentials, media type, size; so that nothing is read for a client that may not call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 JSON = "application/json"
 BODY_S = 10.0  # within which a body has to arrive
 QUERY_MAX = 4_096
-TURNS = 4  # of the loop, until what a socket has told has come to the watch of its call
+TURNS = 4  # of the loop, until the end of a connection has come to the watch of its call
 SECRETS = {"token", "access_token", "authorization", "api_key", "key", "password"}
 HEADERS = (
     (b"cache-control", b"no-store"),
@@ -51,18 +51,18 @@ class App:
     def __init__(self, service: Service, hosts: frozenset[str] | None) -> None:
         self.service = service
         self.registry = Registry()
-        """Counts the calls; whoever runs the node has it count events, too."""
+        """Counts the calls, and events too once the server has started it."""
         self.hosts = hosts
-        """Names that clients may call this service by; None lets all pass."""
+        """Host names by which clients may call this service; None allows all."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        attendant = _Attendant(self.service, receive)
+        reader = _RequestReader(self.service, receive)
         began = self.service.node.world.now()
         try:
             try:
-                answer = await self._answer(scope, attendant)
+                answer = await self._answer(scope, reader)
             except Problem as problem:
                 answer = _told(problem)
             except asyncio.CancelledError:
@@ -71,19 +71,19 @@ class App:
                 answer = _told(Problem("outcome-unknown", retry_in=RETRY_IN_S))
             except Exception as error:
                 answer = _told(self._defect(error))
-            if answer.undelivered is not None and await attendant.is_gone():
+            if answer.undelivered is not None and await reader.is_gone():
                 await answer.undelivered()
             self._count(str(scope["path"]), answer.status, began)
             await self._send(answer, send)
         finally:
-            attendant.close()
+            reader.close()
 
     def _count(self, path: str, status: int, began: float) -> None:
         """Count a call that was answered."""
         seconds, call = self.service.node.world.now() - began, calls.label(path)
         self.registry.add(Event("call", "", seconds=seconds, verb=call, outcome=str(status)))
 
-    async def _answer(self, scope: Scope, attendant: _Attendant) -> Answer:
+    async def _answer(self, scope: Scope, reader: _RequestReader) -> Answer:
         node = self.service.node
         received_at = node.world.now()
         headers = _headers(scope)
@@ -103,7 +103,7 @@ class App:
         entry = calls.find(path, method)
         peer = str((scope.get("client") or ("", 0))[0])
         identity = await self._identify(headers, peer)
-        data = await self._body(entry, headers, attendant)
+        data = await self._body(entry, headers, reader)
         call = Call(
             identity,
             peer,
@@ -115,18 +115,18 @@ class App:
             last_event=headers.get("last-event-id", ""),
         )
         if entry.waits:
-            attendant.watch(call)
+            reader.watch(call)
         return await calls.answer(self.service, entry, call, data)
 
     async def _metrics(self, headers: Mapping[str, str], peer: str) -> Answer:
-        """The metrics of this node, for an identity that may observe all names."""
+        """Answer with the metrics of this node, to an identity that may observe all names."""
         identity = await self._identify(headers, peer)
         if not identity.may("observe", ""):
             raise Problem("forbidden")
         return Answer(self.registry.text().encode(), headers=(("Content-Type", TEXT),))
 
     async def _identify(self, headers: Mapping[str, str], peer: str) -> Identity:
-        """Who calls; the answer to a failed login is slow."""
+        """Return the identity of the caller; delay the answer to a failed login."""
         node = self.service.node
         try:
             return node.access.identify(headers)
@@ -142,7 +142,9 @@ class App:
         if self.hosts is not None and name not in self.hosts:
             raise Problem("wrong-host")
 
-    async def _body(self, entry: Entry, headers: Mapping[str, str], attendant: _Attendant) -> bytes:
+    async def _body(
+        self, entry: Entry, headers: Mapping[str, str], reader: _RequestReader
+    ) -> bytes:
         most = self.service.node.limits.body_max if entry.body else 0
         if entry.body is not None:
             media = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -154,24 +156,24 @@ class App:
         world = self.service.node.world
         try:
             with world.until(world.now() + BODY_S):  # shares a timer: one for each would cost more
-                return await attendant.body(most)
+                return await reader.body(most)
         except OutcomeUnknown:
             raise Problem("slow-request", headers={"Connection": "close"}) from None
 
     async def _health(self, path: str) -> Answer:
-        """``/healthz``: the loop turns. ``/readyz``: calls would be served."""
+        """Answer ``/healthz``: the event loop runs, or ``/readyz``: calls would be served."""
         if path == "/healthz":
             return Answer({"schema": 1, "ok": True})
         node = self.service.node
         engine = await node.probe()
-        if not node.auditor.writable:  # while nobody is sent here, nothing else would try
+        if not node.auditor.writable:  # while no client is sent here, nothing else would try
             node.auditor.write("resumed", ANONYMOUS.name, "", {})
         facts = {"engine": engine, "draining": node.draining, "audit": node.auditor.writable}
         ready = engine and not node.draining and node.auditor.writable
         return Answer({"schema": 1, "ok": ready, **facts}, 200 if ready else 503)
 
     def _defect(self, error: Exception) -> Problem:
-        """A defect of ours: the client gets a reference that stands in the log."""
+        """Log a defect of ours, and return a problem with a reference to the log."""
         reference = self.service.node.world.owner()[:12]
         _log.error("a call failed [%s]", reference, exc_info=error)
         return Problem("internal", f"Reference {reference}", reference=reference)
@@ -196,8 +198,8 @@ class App:
         await send({"type": "http.response.body", "body": data})
 
 
-class _Attendant:
-    """Reads the body of a request, then watches whether its client hangs up."""
+class _RequestReader:
+    """Reads the body of a request, then watches whether its client disconnects."""
 
     def __init__(self, service: Service, receive: Receive) -> None:
         self._service = service
@@ -221,7 +223,7 @@ class _Attendant:
         return bytes(data)
 
     def watch(self, call: Call) -> None:
-        """Have the call know when its client hangs up."""
+        """Mark the call as gone when its client disconnects."""
         self._call = call
         self._watch = asyncio.get_running_loop().create_task(self._until_gone(call))
 
@@ -232,7 +234,7 @@ class _Attendant:
         call.hang_up()
 
     async def is_gone(self) -> bool:
-        """Whether the client has hung up by now."""
+        """Return whether the client has disconnected by now."""
         if self._watch is not None:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
@@ -246,7 +248,7 @@ class _Attendant:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was cancelled, and not something that it waited for."""
+    """Return whether this task was cancelled, and not something that it waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -259,15 +261,15 @@ def _told(problem: Problem) -> Answer:
 
 
 def _path(scope: Scope) -> str:
-    """The path as it was sent: no call has an escape in its path, so that none has two spellings.
+    """Return the path as it was sent: no call has escapes in its path, so none has two spellings.
 
-    Whoever filters paths before us could be got round by another spelling.
+    With another spelling, a client could bypass a proxy that filters paths.
     """
     return bytes(scope.get("raw_path") or str(scope["path"]).encode()).decode("latin-1")
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """The headers by lower-case name. What must stand once and stands twice is malformed."""
+    """Return the headers by lower-case name. One that must be unique and is not is malformed."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         text = name.decode("latin-1").lower()
@@ -278,7 +280,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _query(text: bytes) -> dict[str, str]:
-    """The parameters of a URL; a credential among them is refused, since URLs are logged."""
+    """Parse the parameters of a URL; a credential among them is refused, since URLs are logged."""
     if not text:
         return {}
     if len(text) > QUERY_MAX:

@@ -1,7 +1,8 @@
 """The audit: one JSON object on a line for each grant, refusal, release, loss and revocation.
 
 No line has an id or a token. A file that cannot be written stops revocations, not locks. Failed
-logins, which everybody can cause who reaches the port, are counted: a minute has few lines of them.
+logins, which any client that reaches the port can cause, are counted: a minute has few lines of
+them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Callable, Mapping
 from ..errors import Misconfigured
 
 COUNTED_S = 60.0  # for which failed logins of one address are counted before they are written
-PEERS_MAX = 100  # addresses that are counted by themselves, and the rest together
+PEERS_MAX = 100  # addresses that are counted one by one; the rest are counted together
 
 
 class NoAudit:
-    """Where no audit is kept."""
+    """The audit of a service that keeps none."""
 
     writable = True
 
@@ -32,7 +33,7 @@ class NoAudit:
 
 
 class FileAudit:
-    """An audit that is appended to a file; whoever rotates it sends SIGHUP."""
+    """An audit that is appended to a file; a program that rotates the file sends SIGHUP."""
 
     def __init__(self, path: str, wall_us: Callable[[], int]) -> None:
         self._path = path
@@ -49,7 +50,7 @@ class FileAudit:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, event: str, identity: str, peer: str, facts: Mapping[str, object]) -> None:
-        """Append one line at once: what was cut short by a full disk ends with a line of its own.
+        """Append one line by one write; one that a full disk cut short is ended by the next write.
 
         The text is ASCII, so that no character of a name can look like the end of a line.
         """
@@ -63,7 +64,7 @@ class FileAudit:
             self.writable = written >= len(data)
 
     def reopen(self) -> None:
-        """Go on in a new file of the same name; if there can be none, in the old one."""
+        """Go on in a new file of the same name; if it cannot be opened, in the old one."""
         try:
             new = self._open()
         except OSError:
@@ -84,11 +85,11 @@ class FailedLogins:
     def __init__(self, write: Callable[[str, int], None]) -> None:
         self._write = write
         self._counts: dict[str, int] = {}
-        """By address, how many were not written."""
+        """By address, how many were not written yet."""
         self._until = 0.0
 
     def add(self, peer: str, now: float) -> None:
-        """Count one more."""
+        """Count a failed login of an address."""
         self.flush(now)
         if not self._counts:
             self._until = now + COUNTED_S

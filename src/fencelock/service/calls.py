@@ -1,4 +1,4 @@
-"""The calls of the service: which path does what, with which body, and who may.
+"""The calls of the service: which path does what, with which body, and which answers.
 
 From here down nothing knows HTTP: a call has a path, a method, headers and bytes, and is answered
 with an Answer or a Problem.
@@ -24,14 +24,14 @@ AUDITED = {"busy", "forbidden", "id-spent", "quota", "unsupported-safety"}
 
 
 class Entry(NamedTuple):
-    """One line of the table."""
+    """One row of the table."""
 
     method: str
     handler: Callable[[Service, Call, Any], Awaitable[Answer]]
     body: type[msgspec.Struct] | None
     answers: Mapping[int, type[msgspec.Struct]]
     waits: bool = False
-    """It may wait for long: the client is watched meanwhile."""
+    """The call may wait for long: its client is watched meanwhile."""
     query: tuple[str, ...] = ()
     media: str = "application/json"
 
@@ -74,18 +74,18 @@ CALLS: dict[str, Entry] = {
 }
 
 PAGES = {"/healthz", "/metrics", "/openapi.json", "/readyz"}
-"""What is served beside the calls."""
+"""The paths that are served beside the calls."""
 
 _DECODERS = {entry.body: msgspec.json.Decoder(entry.body) for entry in CALLS.values() if entry.body}
 
 
 def label(path: str) -> str:
-    """What a path is called in metrics: what nobody serves is one, however many they invent."""
+    """Return the label of a path in metrics: one for all that are not served, however many."""
     return path if path in CALLS or path in PAGES else "other"
 
 
 def find(path: str, method: str) -> Entry:
-    """The entry of a path, or the problem that says that there is none."""
+    """Return the entry of a path; raise the problem that there is none, or has another method."""
     entry = CALLS.get(path)
     if entry is None:
         raise Problem("not-found")
@@ -95,7 +95,7 @@ def find(path: str, method: str) -> Entry:
 
 
 def read(entry: Entry, data: bytes) -> msgspec.Struct | None:
-    """Read the body of a call; what is not JSON is malformed, what does not fit is invalid."""
+    """Decode the body of a call; what is not JSON is malformed, what does not fit is invalid."""
     if entry.body is None:
         if data:
             raise Problem("malformed", "This call has no body")
@@ -112,7 +112,7 @@ def read(entry: Entry, data: bytes) -> msgspec.Struct | None:
 
 
 async def answer(service: Service, entry: Entry, call: Call, data: bytes) -> Answer:
-    """Answer one call of an identity that is known."""
+    """Answer one call of a known identity."""
     node, identity = service.node, call.identity
     body: msgspec.Struct | None = None
     try:

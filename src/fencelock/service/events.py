@@ -1,11 +1,11 @@
-"""What happens to locks, as a stream for whoever looks.
+"""The stream of events: what happens to locks, sent to the clients that read it.
 
-One poller for each node asks the engine who holds what, so that the locks of everybody are seen
-who uses the store, not only those of this service. It runs while somebody reads, and ``LINGER_S``
-longer, so that whoever comes back goes on where it was. Then everything is forgotten.
+One poller for each node reads from the engine who holds what, so that the locks of all users of the
+store are seen, not only those of this service. It runs while there is a reader, and ``LINGER_S``
+longer, so that a reader that reconnects goes on where it was. Then everything is forgotten.
 
-A reader has a bounded backlog. One that does not read is dropped; it may come back with the id of
-the last event that it has. No event has an id of a lease: whoever had it could release the lock.
+A reader has a bounded backlog. One that does not read is dropped; it may reconnect with the id of
+the last event that it has. No event has an id of a lease: with it, a reader could release the lock.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ..world import sleep
 from .access import Identity
 from .messages import Call, Event, Queue, Waiter, holder_of
 from .node import CALL_S, Auditor, Node
-from .observation import Change, Known, Look, differences, look, same_queue
 from .problems import Problem
+from .scan_diff import Change, Known, Look, differences, look, same_queue
 
 POLL_S = 1.0
-SHARE = 9.0  # the poller rests so many times as long as a look took, and uses a tenth of an engine
+SHARE = 9.0  # the poller rests so many times as long as a look took: it uses a tenth of its time
 LINGER_S = 15.0
 HEARTBEAT_S = 10.0
 READERS_MAX = 64
-RING_MAX = 10_000  # events that are kept for whoever comes back
+RING_MAX = 10_000  # events that are kept for readers that reconnect
 BACKLOG_MAX = 20_000  # events that wait for one reader
 QUEUES_MAX = 64  # queues that are looked at each time
-ROTATED_MIN = 16  # of them, those of names that nobody is known to wait for
-WAITERS_MAX = 100  # of one queue that are told, with the number of all
+ROTATED_MIN = 16  # of them, those of names without known waiters
+WAITERS_MAX = 100  # of one queue that are sent, with the number of all
 PART_MAX = 500  # locks of one part of a snapshot, and events that are sent at once
 AT_ONCE = 16
 TOLD = {"forbidden", "id-spent", "quota", "unsupported-safety", "unauthorized"}
-"""Refusals that are told: a busy lock is none."""
+"""Refusals that are sent as events: a busy lock is not one of them."""
 
 LAST = re.compile(r"([0-9a-f]{8})-([0-9]{1,15})")
 _encode = msgspec.json.Encoder().encode
@@ -53,12 +53,12 @@ class _Item(NamedTuple):
     number: int
     at: float
     name: str | None
-    """Whoever may observe this name is told; None is told to those who may observe all."""
+    """Readers that may observe this name get the event; if it is None, those that may all."""
     event: Event
 
 
 class _Reader:
-    """One who reads, and what waits for it."""
+    """A client that reads the stream, and the events that wait for it."""
 
     def __init__(self, call: Call, prefix: str, queue: str | None) -> None:
         self.call = call
@@ -67,7 +67,7 @@ class _Reader:
         self.items: deque[_Item] = deque()
         self.dropped = False
         self.blind = False
-        """The engine had not answered when this reader came: it has no snapshot yet."""
+        """The engine had not answered when this reader connected: it has no snapshot yet."""
 
     @property
     def identity(self) -> Identity:
@@ -88,14 +88,14 @@ class _Reader:
         self.call.wake.set()
 
     def drop(self) -> None:
-        """End this stream, whatever waits for it."""
+        """End this stream; the events that wait for it are discarded."""
         self.dropped = True
         self.items.clear()
         self.call.wake.set()
 
 
 class Events:
-    """The poller of a node, and who reads."""
+    """The poller of a node, and its readers."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -104,14 +104,14 @@ class Events:
         self._running = False
         self._wanted_until = 0.0
         self._begun = self._ended = 0
-        """Looks at the engine."""
+        """How many looks at the engine have begun, and have ended."""
         self._looked = node.world.signal()
-        """Set at the end of a look, and of the poller; then there is a new one."""
+        """Set at the end of each look and of the poller, and replaced by a new signal then."""
         self._refused: Problem | None = None
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew, with ids that nobody has."""
+        """Forget everything; events get ids then that no reader has."""
         self._epoch = self._node.world.owner()[:8]
         self._number = 0
         self._ring: deque[_Item] = deque(maxlen=RING_MAX)
@@ -129,7 +129,7 @@ class Events:
     async def open(
         self, call: Call, prefix: str, queue: str | None, last: str
     ) -> AsyncGenerator[bytes, None]:
-        """Begin to read: what was missed since the last event, or a snapshot, and what follows."""
+        """Open a stream: what was missed since the last event, or a snapshot, and what follows."""
         if len(self._readers) >= READERS_MAX:
             raise Problem("overloaded", "Too many read the events", retry_in=5.0)
         if not self._node.engine.traits.scan:
@@ -148,7 +148,7 @@ class Events:
             self._node.world.spawn(self._run(), "fencelock-events")
 
     async def _fresh_look(self) -> None:
-        """Wait for a look that begins after now: a snapshot shows whatever was done before."""
+        """Wait for a look that begins after now: a snapshot shows all that was done before."""
         world = self._node.world
         wanted, deadline = self._begun + 1, world.now() + CALL_S
         while self._running and self._ended < wanted and world.now() < deadline:
@@ -178,7 +178,7 @@ class Events:
             self._wanted_until = node.world.now() + LINGER_S
 
     def _missed(self, reader: _Reader, last: str) -> list[_Item] | None:
-        """The events since the last one that a reader has; None if they are not known any more."""
+        """Return the events since the last one that a reader has; None if some are not kept."""
         found = LAST.fullmatch(last)
         if found is None or found[1] != self._epoch or self._last is None:
             return None
@@ -193,7 +193,7 @@ class Events:
         ]
 
     def _snapshot(self, reader: _Reader) -> Iterator[bytes]:
-        """The present state in parts; only the last part has an id, which can be gone on from."""
+        """Encode the present state in parts; only the last has an id, to reconnect with."""
         reader.blind = self._last is None
         reader.items.clear()
         last = self._last or look(self._node.world.now(), ())
@@ -264,10 +264,10 @@ class Events:
         looked.set()
 
     async def _look(self) -> None:
-        """Ask the engine once, and tell what has changed."""
+        """Read all holders and some queues from the engine; send what has changed."""
         node = self._node
         try:
-            holdings = await node.ask(node.engine.scan, "")
+            holdings = await node.call_engine(node.engine.scan, "")
         except Unsupported:
             self._refused = Problem("unsupported", "This engine cannot list its locks")
             return
@@ -284,9 +284,9 @@ class Events:
         await self._look_at_queues([*dict.fromkeys(one.name for one in holdings)], granted)
 
     def _compare(self, after: Look) -> list[str]:
-        """Tell what has changed since the last look; return the names that were granted."""
+        """Send what has changed since the last look; return the names that were granted."""
         before, self._last = self._last, after
-        older, known = self._known_before, self._known  # a call may end while it is looked
+        older, known = self._known_before, self._known  # a call may end during a look
         self._known_before, self._known = known, Known(set(), {})
         if before is None:
             for reader in self._readers:
@@ -301,7 +301,7 @@ class Events:
         return granted
 
     async def _look_at_queues(self, held: Sequence[str], granted: Sequence[str]) -> None:
-        """Look at some queues: those that are asked for or known, and others by turns."""
+        """Look at some queues: those requested, waited in or just granted, and others by turns."""
         node = self._node
         names = self._next_queues(held, granted)
         for first in range(0, len(names), AT_ONCE):
@@ -310,10 +310,10 @@ class Events:
             answers = await node.world.gather(thunks, node.world.now() + CALL_S)
             for answer in answers:
                 if isinstance(answer, State):
-                    self._note_queue(answer)
+                    self._update_queue(answer)
 
     async def _inspect(self, name: str) -> State:
-        return await self._node.ask(self._node.engine.inspect, name)
+        return await self._node.call_engine(self._node.engine.inspect, name)
 
     def _next_queues(self, held: Sequence[str], granted: Sequence[str]) -> list[str]:
         asked = [one.queue for one in self._readers if one.queue is not None]
@@ -331,7 +331,7 @@ class Events:
                 chosen[rotated] = None
         return [*chosen]
 
-    def _note_queue(self, state: State) -> None:
+    def _update_queue(self, state: State) -> None:
         now = self._node.world.now()
         at, before = self._queues.get(state.name, (now, ()))
         if not state.waiters:
@@ -366,8 +366,8 @@ class Events:
 
     # What calls of this node did.
 
-    def note(self, what: str, identity: str, facts: Mapping[str, object]) -> None:
-        """Tell what a call of this node did, where the engine does not show it."""
+    def publish(self, what: str, identity: str, facts: Mapping[str, object]) -> None:
+        """Send what a call of this node did, where the engine does not show it."""
         if not self._running:
             return
         name = facts.get("name")
@@ -392,8 +392,8 @@ class Events:
             self._tell(text, _event(kind="refused", name=text, problem=problem, by=identity), now)
 
 
-class NotedAudit:
-    """An audit that readers of events are told of."""
+class PublishingAudit:
+    """An audit whose entries are passed on to the events, too."""
 
     def __init__(self, auditor: Auditor) -> None:
         self.auditor = auditor
@@ -406,7 +406,7 @@ class NotedAudit:
     def write(self, event: str, identity: str, peer: str, facts: Mapping[str, object]) -> None:
         self.auditor.write(event, identity, peer, facts)
         if self.events is not None:
-            self.events.note(event, identity, facts)
+            self.events.publish(event, identity, facts)
 
 
 _event = partial(Event, schema=1, ago=0.0)
@@ -415,7 +415,7 @@ _event = partial(Event, schema=1, ago=0.0)
 def _changed(change: Change) -> Event:
     lock: Holding = change.lock
     if change.kind == "renewed":
-        lock = lock._replace(meta={})  # it is known, and renewals are many
+        lock = lock._replace(meta={})  # readers know it, and renewals are many
     return _event(kind=change.kind, lock=holder_of(lock), reason=change.reason, by=change.by)
 
 
@@ -425,6 +425,6 @@ def _queue(name: str, elapsed: float, waiters: Sequence[Waiting]) -> Queue:
 
 
 def _written(event: Event, number: str | None) -> bytes:
-    """One event as Server-Sent Events write it; JSON has no line breaks."""
+    """Encode an event as one of Server-Sent Events; JSON has no line breaks."""
     head = f"event: {event.kind}\n" + (f"id: {number}\n" if number else "")
     return head.encode() + b"data: " + _encode(event) + b"\n\n"

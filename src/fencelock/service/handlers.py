@@ -1,8 +1,8 @@
-"""What the calls of holders and waiters do, over the engine.
+"""The handlers of the calls of holders and waiters, over the engine.
 
 The holder renews, not the service: a service that renews for its clients would hold locks for the
-dead. A handler returns what happened, or raises a Problem or an error of ours; it never repeats a
-call whose outcome is unknown, because the client can, with the same id.
+dead. A handler returns what happened, or raises a Problem or an error of ours; it never retries a
+request whose outcome is unknown, because the client can, with the same id.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNDELIVERED_S = 1.0  # a grant that is older may have been taken over through an
 
 
 class Service(NamedTuple):
-    """What handlers work with."""
+    """The parts of a node that handlers use."""
 
     node: Node
     tickets: Tickets
@@ -56,7 +56,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     node, tickets, _ = service
     given = body.id or node.world.owner()
     request = _request(service, call, body, given)
-    await node.asks(call, request.owner)
+    await node.take_over(call, request.owner)
     if body.safety == "correctness" and node.engine.traits.safety != "correctness":
         raise Problem("unsupported-safety")
     try:
@@ -66,15 +66,15 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
             request, "unavailable" if isinstance(error, Problem) else outcome_of(error)
         )
         if body.id is None and isinstance(error, OutcomeUnknown):
-            # Nobody knows its id: nobody could ask again or release it.
+            # Nobody knows its id: nobody could send the call again or release the lock.
             node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
         raise
     if isinstance(answer, Grant):
-        if node.is_spent(request.owner, body.attempt):  # it was given back while it was asked for
+        if node.is_spent(request.owner, body.attempt):  # it was given back during the request
             await node.take_back(request, call)
             raise Problem("id-spent")
         if answer.valid_until > node.world.now():
-            return _handed_over(service, call, request, answer, given)
+            return _lease_answer(service, call, request, answer, given)
         node.tally.refused(request, "unavailable")
         if not call.resolves:
             await node.take_back(request, call)
@@ -87,19 +87,19 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     try:
         grants = await tickets.granted(poll, call.received_at + body.wait)
     except BaseException:
-        await _leave(service, poll, keep=True)  # asked again with its id, it keeps its place
+        await _leave(service, poll, keep=True)  # sent again with its id, it keeps its position
         raise
     if grants:
         await tickets.end(poll, grants)
-        return _handed_over(service, call, request, grants[0], given)
+        return _lease_answer(service, call, request, grants[0], given)
     return await _not_granted(service, call, body, poll, given, answer)
 
 
 async def _first(service: Service, request: Request, attempt: int) -> Grant | Busy:
-    """Try once, unless the attempt was given back while others of this owner had their turn."""
+    """Try once, unless the attempt was given back during other calls for this owner."""
     node, tickets, _ = service
     node.refuse_spent(request.owner, attempt)
-    answer = await node.ask(node.engine.acquire, request)
+    answer = await node.call_engine(node.engine.acquire, request)
     if isinstance(answer, Grant):
         await tickets.leave(request.owner)
     return answer
@@ -108,7 +108,7 @@ async def _first(service: Service, request: Request, attempt: int) -> Grant | Bu
 async def _not_granted(
     service: Service, call: Call, body: messages.Acquire, poll: Poll, given: str, first: Busy
 ) -> Answer:
-    """End an acquire that got nothing; ``first`` is what the engine said at first."""
+    """End an acquire that got nothing; ``first`` is the first answer of the engine."""
     position = next((ticket.position for ticket in poll.tickets.values()), None)
     node, tickets, _ = service
     if poll.superseded:
@@ -127,7 +127,7 @@ async def _not_granted(
 
 
 async def _leave(service: Service, poll: Poll, keep: bool) -> None:
-    """End a poll, and withdraw its requests unless they keep their place."""
+    """End a poll, and withdraw its requests unless they keep their position."""
     node, tickets, _ = service
     if keep:
         await tickets.end(poll, [])
@@ -142,7 +142,7 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     asked = [(want, _request(service, call, want, want.id)) for want in body.wants]
     wanted = {request.owner: (want, request) for want, request in asked}
     for owner in wanted:
-        await node.asks(call, owner)
+        await node.take_over(call, owner)
     for want, request in wanted.values():
         node.refuse_spent(request.owner, want.attempt)  # it may have been withdrawn meanwhile
     poll = await tickets.begin(call, body.inbox, [queued(r) for _, r in wanted.values()])
@@ -165,24 +165,24 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     ]
     leases = _leases(service, call, won)
     told = messages.Waited(granted=leases, waiting=waiting, superseded=poll.superseded)
-    return Answer(told, undelivered=_giving_back(service, call, won))
+    return Answer(told, undelivered=_make_undo(service, call, won))
 
 
 Won: TypeAlias = Sequence[tuple[Request, Grant, str]]
-"""What was granted, with the id that its client knows it by."""
+"""Requests that were granted, each with its grant and the id by which its client knows it."""
 
 
-def _handed_over(
+def _lease_answer(
     service: Service, call: Call, request: Request, grant: Grant, given: str
 ) -> Answer:
-    """The answer that hands over one lease."""
+    """Make the answer that hands over one lease."""
     won = [(request, grant, given)]
     (lease,) = _leases(service, call, won)
-    return Answer(lease, headers=_fencing(lease), undelivered=_giving_back(service, call, won))
+    return Answer(lease, headers=_fencing(lease), undelivered=_make_undo(service, call, won))
 
 
 def _leases(service: Service, call: Call, won: Won) -> list[messages.Lease]:
-    """What holders are told of their grants."""
+    """Count and audit grants, and make the leases that their holders get."""
     node = service.node
     leases: list[messages.Lease] = []
     for _, grant, given in won:
@@ -209,10 +209,10 @@ def _leases(service: Service, call: Call, won: Won) -> list[messages.Lease]:
     return leases
 
 
-def _giving_back(
+def _make_undo(
     service: Service, call: Call, won: Won
 ) -> Callable[[], Coroutine[Any, Any, None]] | None:
-    """What gives leases back that could not be handed over."""
+    """Return a function that gives back leases that could not be handed over, or None."""
     node = service.node
 
     async def give_back() -> None:
@@ -230,7 +230,7 @@ async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
     node = service.node
     now = node.world.now()
     grants = [_grant(call, lease, _ttl(service, call.identity, lease.ttl)) for lease in body.leases]
-    answers = await node.ask(node.engine.renew, [g._replace(asked_at=now) for g in grants])
+    answers = await node.call_engine(node.engine.renew, [g._replace(asked_at=now) for g in grants])
     renewals: list[messages.Renewal] = []
     for grant, answer in zip(grants, answers, strict=True):
         if isinstance(answer, Grant):
@@ -271,7 +271,7 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
 
 
 async def _released(node: Node, grant: Grant) -> bool:
-    return await node.in_turn(grant.owner, lambda: node.ask(node.engine.release, grant))
+    return await node.in_turn(grant.owner, lambda: node.call_engine(node.engine.release, grant))
 
 
 async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:
@@ -293,7 +293,7 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
 
 
 async def _withdrawn(node: Node, request: Request) -> bool:
-    await node.in_turn(request.owner, lambda: node.ask(node.engine.withdraw, request))
+    await node.in_turn(request.owner, lambda: node.call_engine(node.engine.withdraw, request))
     return True
 
 
@@ -303,7 +303,7 @@ async def _withdrawn(node: Node, request: Request) -> bool:
 def _request(
     service: Service, call: Call, body: messages.Acquire | messages.Want, given: str
 ) -> Request:
-    """Check a wish, and make the engine's request of it."""
+    """Check the body of a call, and make the engine's request of it."""
     node, identity = service.node, call.identity
     name = demand(call, "acquire", body.name)
     share = share_of(body.role, body.limit)
@@ -325,7 +325,7 @@ def _ttl(service: Service, identity: Identity, ttl: float) -> float:
 
 
 def _grant(call: Call, lease: messages.Held, ttl: float) -> Grant:
-    """The grant of a lease that a client claims to have; the engine looks for its owner."""
+    """Make the grant of a lease that a client claims to have; the engine looks for its owner."""
     name = demand(call, "acquire", lease.name)
     share = share_of(lease.role, lease.limit)
     owner = owner_of(call.identity.name, _id(lease.id), name, share)
@@ -335,7 +335,7 @@ def _grant(call: Call, lease: messages.Held, ttl: float) -> Grant:
 
 
 def share_of(role: Role, limit: int | None) -> Share | None:
-    """How much of a name is wanted."""
+    """Return how much of a name a role requests: None for a lock, which has no shares."""
     if role == "semaphore":
         if limit is None:
             raise UsageError("a semaphore needs its limit")
@@ -360,7 +360,7 @@ def _busy(call: Call, name: str, busy: Busy) -> Problem:
 
 
 def _words_of(call: Call, name: str, busy: Busy) -> messages.Words | None:
-    """The words of who holds a lock, for those who may see them; another program has none."""
+    """Return the holder's meta, if the caller may see it; that of another program is None."""
     if not busy.holder or not call.identity.may("observe", name):
         return None
     try:
@@ -371,14 +371,14 @@ def _words_of(call: Call, name: str, busy: Busy) -> messages.Words | None:
 
 
 def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:
-    """The headers that a guard of HTTP services reads: see ``fencelock.guards.http``."""
+    """Make the headers that a guard of HTTP services reads: see ``fencelock.guards.http``."""
     name = lease.name if lease.slot is None else f"{lease.name}#{lease.slot}"
     headers = (("Fencing-Token", str(lease.fence)), ("Fencing-Name", quote(name, safe="")))
     return (*headers, ("Fencing-Role", "read")) if lease.role == "read" else headers
 
 
 async def _each(node: Node, thunks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Make calls of the engine side by side; if one fails, so do all: they can be repeated."""
+    """Make calls of the engine side by side; if one fails, raise that: they can be repeated."""
     answers: list[T] = []
     for first in range(0, len(thunks), AT_ONCE):
         some = thunks[first : first + AT_ONCE]

@@ -172,7 +172,7 @@ class Observe(_Body):
 
     name: Name
     seen: Annotated[str, Meta(max_length=64)] | None = None
-    """What the last answer said; without it, the answer comes at once."""
+    """``seen`` of the last answer; without it, the answer comes at once."""
     hold: Wait = WAIT_MAX_S
 
 
@@ -190,7 +190,7 @@ class Lease(_Answer):
     fence: int
     ttl: float
     waited: Seconds
-    """How long the service waited before it asked the engine the time that it granted."""
+    """How long the service waited before it sent the engine the request that was granted."""
     renew_in: float
     role: Role = "lock"
     limit: int | None = None
@@ -205,7 +205,7 @@ class Queued(_Answer):
     position: int | None
     keeps: float
     holder: Words | None = None
-    """Who holds it, for those who may see that."""
+    """The holder's meta, for identities that may observe the name."""
 
 
 class InQueue(Struct):
@@ -266,7 +266,7 @@ class Holder(Struct):
 
 
 def holder_of(holding: Holding) -> Holder:
-    """What is shown of a holder."""
+    """Return what is shown of a holder."""
     name, fence, ttl, age, remaining, meta, role, slot, limit = holding
     return Holder(name, fence, ttl, age, remaining, dict(meta), role, slot, limit)
 
@@ -286,7 +286,7 @@ class Revoked(_Answer):
 class Locks(_Answer):
     locks: list[Holder]
     next: str | None
-    """Where the next page begins: pass it as ``after``."""
+    """The last name of this page, if there is another one: pass it as ``after``."""
 
 
 class Inspection(_Answer):
@@ -368,7 +368,7 @@ class Done(_Answer):
 
 class Observed(_Answer):
     seen: str
-    """Changes when the name may have changed: pass it with the next call."""
+    """Differs once the name may have changed: pass it with the next call."""
 
 
 class About(_Answer):
@@ -398,16 +398,16 @@ class ProblemBody(_Answer):
 class Call:
     """One request, between the layers.
 
-    ``gone`` is set, and ``wake`` with it, when the client has hung up: a handler that waits ends
-    then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
+    ``gone`` is set, and ``wake`` with it, when the client has disconnected: a handler that waits
+    ends then. Handlers are not cancelled, so no reply of the engine is ever thrown away unread.
     """
 
     __slots__ = (
-        "asked_for",
         "exact",
         "gone",
         "identity",
         "last_event",
+        "owners",
         "peer",
         "query",
         "received_at",
@@ -430,35 +430,35 @@ class Call:
     ) -> None:
         self.identity = identity
         self.resolves = resolves
-        """The client asks again for what it was not told, at another node perhaps: nothing is given
-        back behind its back."""
+        """The client sends a call without an answer again, to another node perhaps: nothing is
+        given back behind its back."""
         self.exact = exact
-        """Names are meant byte for byte, even where Unicode has another form of them."""
+        """Names are meant byte for byte, even those that are not in Unicode's normal form C."""
         self.peer = peer
         self.query = query
         self.received_at = received_at
         self.wake = wake
         self.last_event = last_event
-        """The id of the last event that the client has, if it comes back."""
+        """The id of the last event that the client has, if it reconnects; else empty."""
         self.gone = False
-        self.asked_for: set[str] = set()
-        """Owners that this call asks the engine for."""
+        self.owners: set[str] = set()
+        """Owners for which this call sends requests to the engine."""
         self.taken_over: set[str] = set()
-        """Owners that a newer call with the same id has asked for: it may hold their locks."""
+        """Owners that a newer call with the same id has taken over: it may hold their locks."""
 
     def hang_up(self) -> None:
-        """Note that the client is gone."""
+        """Note that the client is gone, and wake the handler."""
         self.gone = True
         self.wake.set()
 
 
 class Answer(NamedTuple):
-    """What a handler answers."""
+    """The answer of a handler."""
 
     body: object
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     undelivered: Callable[[], Coroutine[Any, Any, None]] | None = None
-    """To be run if the client is gone before the answer could be handed over."""
+    """Is run if the client is gone before the answer could be handed over."""
     stream: AsyncGenerator[bytes, None] | None = None
-    """In place of a body: what is sent piece by piece."""
+    """Is sent piece by piece, in place of a body."""

@@ -1,7 +1,7 @@
 """One node of the service: its engine, and what all handlers share.
 
-A node keeps nothing that matters. What it remembers only saves work or refuses copies: ids that
-were given back, who polls, whether the engine has answered lately.
+A node keeps nothing that matters. What it remembers only saves work or refuses copies: ids whose
+locks were given back, which calls poll, whether the engine has answered lately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..world import Signal, World, sleep
 from .access import ANONYMOUS, Access
 from .audit import FailedLogins
 from .messages import Call
-from .observations import Observations
+from .observed_names import ObservedNames
 from .problems import Problem, broken
 from .tally import Tally
 
@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
 
 class Auditor(Protocol):
-    """Where the audit goes."""
+    """The audit, as a node writes it."""
 
     @property
     def writable(self) -> bool: ...
@@ -70,20 +70,20 @@ class Node:
         self.failed_logins = FailedLogins(self._audit_logins)
         self.limits = limits
         self.tally = Tally(world, engine)
-        self.observations = Observations(world, engine)
+        self.observed_names = ObservedNames(world, engine)
         self.draining = False
         self.in_flight = 0
         self.log: Callable[[str], None] = lambda _: None
         self._spent: dict[str, int] = {}
-        self._begun: dict[str, int] = {}
-        """The last attempt of each owner that has made more than one."""
         """By owner, its last attempt that is over."""
+        self._begun: dict[str, int] = {}
+        """By owner, its last attempt, if it has made more than one."""
         self._undos: dict[str, Signal] = {}
-        """By owner, what is being taken back: the same owner is not asked for meanwhile."""
-        self._asking: dict[str, Call] = {}
-        """By owner, the newest call that asks for it, while that call is under way."""
+        """By owner, the end of a withdrawal under way: no call for this owner begins before."""
+        self._newest_call: dict[str, Call] = {}
+        """By owner, the newest call for it, while that call is under way."""
         self._turns: dict[str, Signal] = {}
-        """By owner, what the engine does for it now."""
+        """By owner, the end of the engine's present call for it."""
         self._failures = 0
         self._probe_at = 0.0
         self.answered_at = world.now()
@@ -97,11 +97,13 @@ class Node:
 
     # The engine.
 
-    async def ask(self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call_engine(
+        self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Call the engine once, for a bounded time. No call is repeated here.
 
-        After a call that could not be served all others are refused, except for a probe now and
-        then that is one of them.
+        After a call that could not be served all others are refused, except one now and then, which
+        is sent as a probe.
         """
         now = self.world.now()
         if self._failures:
@@ -136,9 +138,9 @@ class Node:
         return float(min(PROBE_MIN_S * 2 ** min(self._failures, 10), PROBE_MAX_S))
 
     async def in_turn(self, owner: str, work: Callable[[], Awaitable[R]]) -> R:
-        """Do one thing after the other for an owner: a call may come twice, and beside a poll.
+        """Serialize the work for an owner: a call may come twice, and beside a poll.
 
-        An engine answers an owner that asks again, and need not know one that asks twice at once.
+        An engine serves an owner that repeats a request, but need not serve two at once.
         """
         while (other := self._turns.get(owner)) is not None:
             await self.world.wait(other, None)
@@ -150,19 +152,19 @@ class Node:
             done.set()
 
     async def probe(self) -> bool:
-        """Whether the engine answers, or has lately."""
+        """Return whether the engine answers, or has lately."""
         if self.world.now() - self.answered_at > LATELY_S or self._failures:
             try:
-                await self.ask(self.engine.inspect, PROBED)
+                await self.call_engine(self.engine.inspect, PROBED)
             except (FencelockError, Problem):
                 return False
         return True
 
     async def diagnosis(self) -> tuple[float, list[Finding]]:
-        """What the engine noticed about its surroundings, and how many seconds ago."""
+        """Return how many seconds ago the engine was examined, and what it found."""
         now = self.world.now()
         if self._diagnosis is None or now - self._diagnosis[0] > DIAGNOSIS_S:
-            self._diagnosis = (now, await self.ask(self.engine.diagnose))
+            self._diagnosis = (now, await self.call_engine(self.engine.diagnose))
         at, findings = self._diagnosis
         return self.world.now() - at, findings
 
@@ -187,37 +189,37 @@ class Node:
                 self._begun.pop(next(iter(self._begun)))
 
     def is_superseded(self, owner: str, attempt: int) -> bool:
-        """Whether a later attempt has begun: what ends this one is a delayed copy."""
+        """Return whether a later attempt has begun: a call that ends this one is a delayed copy."""
         return attempt < self._begun.get(owner, 0)
 
     # Undoing.
 
-    async def asks(self, call: Call, owner: str) -> None:
-        """Have a call be the one that asks for an owner, once nothing of it is being taken back.
+    async def take_over(self, call: Call, owner: str) -> None:
+        """Make a call the newest one for an owner, and wait for the end of withdrawals under way.
 
-        An older call with the same id takes nothing back from then on: what it would give back
-        may be what the newer one was granted.
+        An older call with the same id withdraws nothing from then on: what it would give back may
+        be what the newer one was granted.
         """
-        older = self._asking.get(owner)
+        older = self._newest_call.get(owner)
         if older is not None and older is not call:
             older.taken_over.add(owner)
-        self._asking[owner] = call
-        call.asked_for.add(owner)
+        self._newest_call[owner] = call
+        call.owners.add(owner)
         while (undo := self._undos.get(owner)) is not None:
             await self.world.wait(undo, None)
 
     def finish(self, call: Call) -> None:
-        """Note that a call was answered, and what could not be handed over was taken back."""
-        for owner in call.asked_for:
-            if self._asking.get(owner) is call:
-                del self._asking[owner]
+        """Note that a call was answered, and what it could not hand over was given back."""
+        for owner in call.owners:
+            if self._newest_call.get(owner) is call:
+                del self._newest_call[owner]
 
-    def is_asked_for(self, owner: str) -> bool:
-        return owner in self._asking
+    def has_call(self, owner: str) -> bool:
+        return owner in self._newest_call
 
     @contextmanager
     def undoing(self, owner: str) -> Generator[None, None, None]:
-        """Let whoever asks for this owner wait until the end of the block."""
+        """Have new calls for this owner wait until the end of the block."""
         done = self._undos[owner] = self.world.signal()
         try:
             yield
@@ -227,10 +229,10 @@ class Node:
                 del self._undos[owner]
 
     async def take_back(self, request: Request, call: Call | None = None) -> None:
-        """Leave the queue, and the lock; try once, since the engine ends what is silent anyway.
+        """Leave the queue and release the lock; once, since the engine ends what is silent anyway.
 
-        A node that was frozen takes nothing back: its client may have gone to another node with
-        the same id, and holds the lock there. Nor does a call that was taken over by a newer one.
+        A node that was frozen withdraws nothing: its client may have gone to another node with the
+        same id, and holds the lock there. Nor does a call that was taken over by a newer one.
         """
         with self.undoing(request.owner):
             await self.in_turn(request.owner, lambda: self._undo(request, call))
@@ -238,23 +240,23 @@ class Node:
     async def _undo(self, request: Request, call: Call | None = None) -> None:
         is_other = call is not None and request.owner in call.taken_over
         if not is_other and not self.stalled():
-            await self.ask(self.engine.withdraw, request)
+            await self.call_engine(self.engine.withdraw, request)
 
     async def try_to_take_back(self, request: Request, call: Call | None = None) -> None:
-        """The same, where nobody is left who could be told that it failed."""
+        """Withdraw a request, and log a failure: no caller is left that could get the error."""
         await self._try(self.take_back(request, call))
 
     async def try_to_leave(self, request: Request) -> None:
         """Stop waiting for a request, within the turn of its owner.
 
-        It is undone only where no other node can have its owner's place, or where the first in
-        the queue holds the lock by being there.
+        It is withdrawn only where no other node can have its owner's position, or where the first
+        in the queue holds the lock by being there.
         """
         engine = self.engine
         if engine.first_holds or not engine.traits.portable:
             await self._try(self._undo(request))
         else:
-            await self._try(self.ask(engine.leave_queue, request))
+            await self._try(self.call_engine(engine.leave_queue, request))
 
     async def _try(self, undo: Awaitable[None]) -> None:
         try:
@@ -265,7 +267,7 @@ class Node:
     # Life.
 
     async def tick(self) -> None:
-        """Notice when the process was kept from running."""
+        """Do what is due at each tick; notice when the process was kept from running."""
         while not self.draining:
             now = self.world.now()
             if now - self._ticked_at > STALL_S:
@@ -276,13 +278,13 @@ class Node:
             await sleep(self.world, TICK_S)
 
     def stalled(self) -> bool:
-        """Whether this process was frozen a moment ago."""
+        """Return whether this process was frozen a moment ago."""
         now = self.world.now()
         return now - self._ticked_at > STALL_S or now - self._frozen_at < STALL_S
 
 
 def owner_of(identity: str, given: str, name: str, share: Share | None) -> str:
-    """The engine's owner for an id of a client: an id of another identity is of no use.
+    """Return the engine's owner for an id of a client: an id of another identity is of no use.
 
     An id that is used for two names is two owners, so that neither counts as the other.
     """

@@ -1,8 +1,8 @@
 """Limits on a connection, which uvicorn's does not have.
 
 A request that does not end, an answer that is not read, and more connections than there are
-descriptors for all end the connection. The names that are used here were read in uvicorn 0.54; a
-test sends what they limit.
+descriptors for all end the connection. The names of uvicorn that are used here are those of version
+0.54; a test sends what they limit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .problems import MEDIA_TYPE, Problem
 HEAD_MAX = 32_768  # bytes of a request beside its body: headers, sizes of chunks, trailers
 HEAD_S = 10.0  # within which headers have to arrive, and the rest of a body that nobody reads
 UNREAD_S = 30.0  # for which a client may leave an answer unread
-CLOSE_S = 1.0  # within which an idle client answers that its connection is closed: TLS asks for it
+CLOSE_S = 1.0  # within which an idle client confirms the close of its connection: TLS waits for it
 CONNECTIONS_MAX = 20_000
 SPARE = 100  # descriptors that are kept for the engine, the audit and the loop
 _log = logging.getLogger("fencelock.service")
 
 
 def connections_max() -> int:
-    """How many connections a process takes: its engine and its audit need descriptors, too."""
+    """Return how many connections a process takes: engine and audit need descriptors, too."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
         return CONNECTIONS_MAX
@@ -39,12 +39,13 @@ class LimitedProtocol(HttpToolsProtocol):
     """A connection of uvicorn's that ends when its client is too slow, too large or one too many.
 
     It has one call at a time. A request that comes before the last one was answered ends it:
-    uvicorn would read no further, so that nobody would see the client of a call that waits hang up.
+    uvicorn would read no further, so that it would not notice when the client of a waiting call
+    disconnects.
     """
 
     _head = 0
-    """Bytes of the request that is being read, less twice those of its body: so much may the sizes
-    of its chunks be."""
+    """Bytes of the request that is being read, less twice those of its body: the sizes of its
+    chunks may be as many."""
     _in_head = True
     """Whether headers are being read, or awaited on a new connection."""
     _is_read = False
@@ -81,7 +82,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def _is_more_than_a_request(self) -> bool:
-        """Whether line ends came where a request should begin: uvicorn would wait for it then."""
+        """Return whether line ends came where a request should begin: uvicorn would wait for it."""
         return self._is_read and self._head > 0 and self._unanswered() is None
 
     def on_message_begin(self) -> None:
@@ -143,7 +144,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def pause_writing(self) -> None:
-        """Begin to wait for a client that does not read."""
+        """Limit the wait for a client that does not read."""
         super().pause_writing()
         self._wait_for_reader()
 
@@ -157,7 +158,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._wait_for_reader()
 
     def shutdown(self) -> None:
-        """Close an idle connection of a node that stops, whether or not its client looks."""
+        """Close an idle connection of a node that stops, whether or not its client confirms it."""
         super().shutdown()
         if self.transport.is_closing() and not self.transport.get_write_buffer_size():
             self.loop.call_later(CLOSE_S, self.transport.abort)
@@ -173,7 +174,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def refuse_connection(close: Callable[[], object]) -> None:
-    """Close a connection too many; the first one is logged."""
+    """Close a connection above the limit; the first one is logged."""
     if not LimitedProtocol.full:
         LimitedProtocol.full = True
         _log.warning(

@@ -29,7 +29,7 @@ from .access import Access
 from .app import App
 from .audit import FileAudit, NoAudit
 from .config import Config, load
-from .events import Events, NotedAudit
+from .events import Events, PublishingAudit
 from .handlers import Service
 from .node import CALL_S, Auditor, Node
 from .protocol import LimitedProtocol
@@ -39,7 +39,7 @@ from .workers import supervise
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 KEEP_ALIVE_S = 75
-PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2}  # seconds, and how often
+PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2}  # two in seconds, and a count
 _log = logging.getLogger("fencelock.service")
 
 
@@ -59,7 +59,7 @@ class Settings(NamedTuple):
 
 
 def run(settings: Settings, listening: Callable[[str], None]) -> None:
-    """Serve until a signal ends it. ``listening`` is told the address once calls are taken."""
+    """Serve until a signal ends it. ``listening`` gets the address once calls are accepted."""
     config = read_config(settings)
     if settings.workers == 1:
         _run(settings, config, lambda listener: _announce(listening, _url(settings, listener)))
@@ -82,7 +82,7 @@ def _run(
 
 
 def read_config(settings: Settings) -> Config:
-    """Read the configuration; refuse to be open to others than this machine."""
+    """Read the configuration; refuse to serve other machines without identities."""
     config = Config() if settings.config is None else load(settings.config)
     if config.identities:
         if settings.insecure:
@@ -120,9 +120,9 @@ async def _serve(
     try:
         auditor = FileAudit(config.audit, world.wall_us) if config.audit else NoAudit()
         access = Access(None if settings.insecure else config.identities)
-        noted = NotedAudit(auditor)
-        node = Node(world, engine, access, noted, config.limits)
-        noted.events = Events(node)
+        audit = PublishingAudit(auditor)
+        node = Node(world, engine, access, audit, config.limits)
+        audit.events = Events(node)
         node.log = lambda text: _log.warning("%s", shown(text))
         if not engine.traits.portable:
             if settings.workers > 1:
@@ -132,7 +132,7 @@ async def _serve(
                     "redis, etcd, zookeeper, postgresql or mysql with mode=lease"
                 )
             _log.warning("locks of %s that are held end with this process", address.public)
-        service = Service(node, Tickets(node), noted.events)
+        service = Service(node, Tickets(node), audit.events)
         await _Process(settings, config, service, auditor).listen(started, shared)
     finally:
         await engine.close()
@@ -157,7 +157,7 @@ class _Process:
         started: Callable[[socket.socket], None],
         shared: tuple[socket.socket, int] | None,
     ) -> None:
-        """Take calls until the node is drained; a worker, on a socket that others have, too."""
+        """Serve calls until the node is drained; a worker does so on a socket that others share."""
         node, tickets, _ = self._service
         loop = asyncio.get_running_loop()
         if shared is None:
@@ -187,7 +187,7 @@ class _Process:
         self._drain()
 
     def _drain(self) -> None:
-        """Refuse calls, let polls go, and stop listening after a while; at once if told twice."""
+        """Refuse calls, end polls, and stop after a while; at a second signal, at once."""
         if self._drained is not None:
             self._server.should_exit = True
             return
@@ -202,7 +202,7 @@ class _Process:
         self._server.should_exit = True
 
     def _reload(self) -> None:
-        """Read the file again; one that is broken changes nothing."""
+        """Reopen the audit, reload certificate and configuration; a broken file changes nothing."""
         node = self._service.node
         if isinstance(self._auditor, FileAudit):
             self._auditor.reopen()
@@ -221,7 +221,7 @@ class _Process:
             return
         node.access.replace(config.identities)
         node.limits = config.limits
-        self._service.events.end_all()  # whoever may still read comes back
+        self._service.events.end_all()  # readers that still may read reconnect
         self._app.hosts = _hosts(self._settings, config)
         _log.info("the configuration was read again")
 
@@ -269,7 +269,7 @@ def _uvicorn(app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
-    """TLS 1.2 or later with the certificate of the settings, or none."""
+    """Return a context for TLS 1.2 or later with the certificate of the settings, or None."""
     if settings.certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -287,7 +287,7 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def _load_certificate(context: ssl.SSLContext, settings: Settings) -> None:
-    """Read the certificate and its key; connections that are made from now on show it."""
+    """Load the certificate and its key; connections that are made from now on present it."""
     assert settings.certificate is not None
     try:
         context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
@@ -331,9 +331,10 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _probe_silent_peers(listener: socket.socket) -> None:
-    """Have the kernel ask clients that are silent whether they are there: they may have vanished.
+    """Have the kernel probe silent clients (TCP keep-alive): they may have vanished.
 
-    Its connections inherit it. A call that waits for a client that is gone ends then.
+    Connections inherit this from the listener. A call that waits for a client that is gone ends
+    then.
     """
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in PROBES.items():
@@ -372,7 +373,7 @@ def _announce(listening: Callable[[str], None], where: str) -> None:
 
 
 def _notify(state: str) -> None:
-    """Tell systemd, if it started us."""
+    """Notify systemd of a state, if it started us."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path:
         return

@@ -1,8 +1,8 @@
-"""Tell of what goes through a node as events, as a client tells of its own attempts and holds.
+"""Emit what goes through a node as events, as a client emits its own attempts and holds.
 
-What is kept here only serves to count: how long somebody waited or held, and that a hold is over
-whose client came no more. It is soft: a lock that was acquired here may be renewed and released
-through another node, and is then counted as held here until its ttl is over.
+What is kept here only serves to count: how long a client waited or held, and that a hold is over
+whose client has not called since. It is soft: a lock that was acquired here may be renewed and
+released through another node, and is then counted as held here until its ttl is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Hold(NamedTuple):
     grant: Grant
     since: float
     until: float
-    """When it is over unless it is renewed."""
+    """When the hold is over unless it is renewed."""
 
 
 class Tally:
@@ -33,19 +33,19 @@ class Tally:
         self._world = world
         self._scheme = engine.address.scheme
         self._waiting: dict[str, float] = {}
-        """By owner, since when it waits."""
+        """By owner, since when its request waits."""
         self._holds: dict[str, _Hold] = {}
         self._sweep_at = 0.0
 
     def waiting(self, request: Request, position: int | None) -> None:
-        """A request stands in the queue."""
+        """Emit, once, that a request waits in the queue."""
         known = request.owner in self._waiting or len(self._waiting) >= HOLDS_MAX
         if observe.subscribers and not known:
             self._waiting[request.owner] = self._world.now()
             observe.emit(self._of(request, "waiting")._replace(position=position))
 
     def refused(self, request: Request, outcome: str, blocker: str = "") -> None:
-        """An attempt has ended without a grant."""
+        """Emit that an attempt has ended without a grant."""
         if observe.subscribers:
             now = self._world.now()
             since = self._waiting.pop(request.owner, None)
@@ -54,12 +54,12 @@ class Tally:
             observe.emit(event._replace(waited=since is not None, blocker=blocker))
 
     def left(self, request: Request, outcome: str) -> None:
-        """A request waits no more; nothing happens unless it did."""
+        """Emit that a request waits no more, if it did."""
         if request.owner in self._waiting:
             self.refused(request, outcome)
 
     def granted(self, grant: Grant, waited: float) -> None:
-        """A lock was granted; the same grant, told once more, lasts longer."""
+        """Emit that a lock was granted; the same grant, reported once more, only lasts longer."""
         if not observe.subscribers:
             return
         known = self._holds.get(grant.owner)
@@ -73,7 +73,7 @@ class Tally:
             self._holds[grant.owner] = _Hold(grant, since, grant.valid_until)
 
     def renewed(self, grant: Grant) -> None:
-        """A lease was renewed. What was left of it is known if it was granted or renewed here."""
+        """Emit that a lease was renewed, and what was left of it if it was granted here."""
         if not observe.subscribers:
             return
         known, event = self._holds.get(grant.owner), self._held(grant, "renewed")
@@ -83,25 +83,25 @@ class Tally:
         observe.emit(event)
 
     def released(self, grant: Grant) -> None:
-        """A lock was given back."""
+        """Emit that a lock was released."""
         self._end(grant, "released")
 
     def lost(self, grant: Grant, gone: Gone) -> None:
-        """A renewal has found that a lease is lost."""
+        """Emit that a lease is lost, as a renewal has found."""
         self._end(grant, "lost", gone)
 
     def dropped(self, grant: Grant) -> None:
-        """A lock was granted, and nobody was there to take it."""
+        """Emit that a hold was abandoned: its client did not take the lock, or did not renew it."""
         self._end(grant, "abandoned")
 
     def revoked(self, name: str, reason: str) -> None:
-        """A lock was taken from its holder."""
+        """Emit that a lock was revoked."""
         if observe.subscribers:
             group = group_of(name)
             observe.emit(Event("revoked", name, None, reason, engine=self._scheme, group=group))
 
     def sweep(self) -> None:
-        """Now and then, tell of the holds that are over without a word of their clients."""
+        """Now and then, emit as abandoned the holds that ended without a call of their clients."""
         now = self._world.now()
         if now < self._sweep_at:
             return

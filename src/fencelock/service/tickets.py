@@ -1,17 +1,17 @@
-"""Who waits through this node, and which poll would bring the answer.
+"""Tickets: which requests wait through this node, and which poll would return the answer.
 
-A ticket is soft: the place in the queue is the engine's. It is the signal that the engine sets when
-its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none.
+A ticket is soft: the position in the queue is the engine's. It is the signal that the engine sets
+when its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none.
 
 * A newer poll of an inbox ends the older one and takes its tickets over.
-* Without a poll nobody looks, so that nobody claims a lock: a ghost never gets one. When its turn
-  may have come, the ticket is swept out at once: the engine passes over a waiter that does not
-  claim, or is given back what it has handed over. Only a client that polls again, because it was
-  granted something or has just begun to wait, has ``CLAIM_S`` for that.
+* Without a poll nobody looks, so that nobody claims a lock: a client that is gone never gets one.
+  When its turn may have come, the ticket is swept out at once: the engine passes over a waiter that
+  does not claim, or is given back what it has handed over. Only a client that polls again, because
+  it was granted something or has just begun to wait, has ``CLAIM_S`` for that.
 * A ticket that nobody polled for ``KEEP_S`` is swept out, too. Its client may poll at another node
-  under the same id: it keeps its place there, and what it was granted there. Only where no other
-  node can have the owner's place, or where the first in the queue holds the lock by being there, is
-  all of it withdrawn.
+  under the same id: it keeps its position there, and what it was granted there. Only where no other
+  node can have the owner's position, or where the first in the queue holds the lock by being there,
+  is all of it withdrawn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AT_ONCE = 64  # engine calls of one poll
 
 
 class Ticket:
-    """One waiter. It is the signal that its engine sets, from whichever thread."""
+    """One waiter. It is the signal that the engine sets for it, from any thread."""
 
     __slots__ = (
         "claim_until",
@@ -46,36 +46,36 @@ class Ticket:
         "poll",
         "position",
         "request",
-        "rung",
         "wake",
         "withdrawn",
+        "woken",
     )
 
     def __init__(self, request: Request, identity: str, wake: Signal) -> None:
         self.request = request
         self.identity = identity
         self.wake = wake
-        """Of the sweeper, for when there is no poll."""
+        """The signal of the sweeper, which is set when there is no poll."""
         self.poll: Poll | None = None
-        self.rung = True
+        self.woken = True
         self.look_at = 0.0
         self.position: int | None = None
         self.kept_until = 0.0
         self.claim_until = 0.0
-        """By when a poll has to come, where there is none and its turn has come."""
+        """By when a poll has to come, if there is none when the ticket's turn has come."""
         self.withdrawn = False
-        """Its lock was given back, or is waited for no more."""
+        """Its lock was given back, or its request was withdrawn."""
 
     def set(self) -> None:
-        self.rung = True
+        self.woken = True
         poll = self.poll
         (self.wake if poll is None else poll.call.wake).set()
 
     def clear(self) -> None:
-        self.rung = False
+        self.woken = False
 
     def is_set(self) -> bool:
-        return self.rung
+        return self.woken
 
 
 class Poll:
@@ -131,7 +131,7 @@ class Tickets:
             self._by_owner[request.owner] = ticket
             self._count[ticket.identity] += 1
         elif ticket.request != request:
-            ticket.request, ticket.rung = request, True
+            ticket.request, ticket.woken = request, True
         older = ticket.poll
         if older is not None and older is not poll:
             older.tickets.pop(request.owner, None)  # its tickets may be about to be dropped
@@ -150,14 +150,14 @@ class Tickets:
             raise Problem("quota", "This node has too many waiters", retry_in=KEEP_S)
 
     async def granted(self, poll: Poll, deadline: float) -> list[Grant]:
-        """Wait until the engine has granted something, the time is over or nobody listens.
+        """Wait until the engine has granted something, the deadline has passed or the poll is over.
 
-        An error is raised if nothing was granted; what was granted beside it is told.
+        An error is raised if nothing was granted; else the grants are returned in spite of it.
         """
         world, wake, node = self._node.world, poll.call.wake, self._node
         while True:
             now = world.now()
-            due = [t for t in poll.tickets.values() if t.rung or t.look_at <= now]
+            due = [t for t in poll.tickets.values() if t.woken or t.look_at <= now]
             granted = await self._look(poll, due)
             if poll.superseded or len(poll.tickets) < len(due):
                 granted = [grant for grant in granted if self._is_for(poll, grant)]
@@ -168,7 +168,7 @@ class Tickets:
             await world.wait(wake, min(deadline, look_at))
             wake.clear()
             if poll.call.gone or poll.superseded or node.draining:
-                return []  # nobody would read it: leave it to whoever asks next
+                return []  # nobody would read it: leave it to the next poll
 
     async def _look(self, poll: Poll, due: Sequence[Ticket]) -> list[Grant]:
         world, answers = self._node.world, list[Grant | Exception | None]()
@@ -186,7 +186,7 @@ class Tickets:
         return granted
 
     def _is_for(self, poll: Poll, grant: Grant) -> bool:
-        """Whether a grant is for this poll: else a newer one gets it, or whoever gives it back.
+        """Return whether a grant is for this poll: else a newer poll, or a release, takes it.
 
         A lock that is given back meanwhile is given back in the turn after the one that got it.
         """
@@ -201,19 +201,19 @@ class Tickets:
         return lambda: self._look_at(poll, ticket)
 
     async def _look_at(self, poll: Poll, ticket: Ticket) -> Grant | None:
-        """See whether the lock is granted. A grant is counted from no earlier than the poll.
+        """Return the grant of a ticket, or None. A grant is counted from no earlier than the poll.
 
-        The holder counts from when it sent the poll: of a push that came before, the engine is
-        asked again, which makes it last a whole ttl from then.
+        The holder counts from when it sent the poll: after a push that came before, the request is
+        sent to the engine again, which makes the lease last a whole ttl from then.
         """
         node, request = self._node, ticket.request
-        ticket.rung = False
+        ticket.woken = False
         handed = node.engine.pushed_grant(request)
         if handed is None or handed.asked_at < poll.call.received_at:
             try:
-                answer = await node.in_turn(request.owner, partial(self._ask, poll, ticket))
+                answer = await node.in_turn(request.owner, partial(self._request, poll, ticket))
             except BaseException:
-                ticket.rung = True
+                ticket.woken = True
                 raise
         else:
             answer = handed
@@ -231,14 +231,14 @@ class Tickets:
             raise too_late(request)
         return answer
 
-    async def _ask(self, poll: Poll, ticket: Ticket) -> Grant | Busy | None:
-        """Ask the engine, unless another call has taken over while others had their turn."""
+    async def _request(self, poll: Poll, ticket: Ticket) -> Grant | Busy | None:
+        """Send the request, unless another call took over or withdrew it while others had turns."""
         if ticket.poll is not poll or ticket.withdrawn:
             return None
-        return await self._node.ask(self._node.engine.acquire, ticket.request)
+        return await self._node.call_engine(self._node.engine.acquire, ticket.request)
 
     async def end(self, poll: Poll, granted: Sequence[Grant], goes_on: bool = False) -> None:
-        """End a poll: what was granted waits no more, and the other tickets are kept a while.
+        """End a poll: drop the tickets of what was granted, and keep the others for a while.
 
         A client that ``goes_on``, as one does whose newer call has ended this one, polls here
         again: a turn that comes meanwhile waits for that, or others would be served before it.
@@ -250,7 +250,7 @@ class Tickets:
         self._keep(poll, CLAIM_S if granted or goes_on else 0.0)
 
     async def drop_all(self, poll: Poll, outcome: str) -> list[Request]:
-        """End a poll whose tickets are not kept; return what was asked for."""
+        """End a poll whose tickets are not kept; return its requests."""
         tickets = list(poll.tickets.values())
         poll.tickets.clear()
         for ticket in tickets:
@@ -259,13 +259,13 @@ class Tickets:
         return [ticket.request for ticket in tickets]
 
     async def forget(self, owner: str) -> None:
-        """Wait for this owner no more: its lock was given back, or is not wanted."""
+        """Stop waiting for this owner: its lock was given back, or its request was withdrawn."""
         if (ticket := self._by_owner.get(owner)) is not None:
             ticket.withdrawn = True
             await self.leave(owner)
 
     async def leave(self, owner: str) -> None:
-        """Wait for this owner no more: another call tells of its grant."""
+        """Stop waiting for this owner: another call returns its grant."""
         ticket = self._by_owner.get(owner)
         if ticket is not None:
             if ticket.poll is not None:
@@ -285,9 +285,9 @@ class Tickets:
         try:
             await self._node.engine.unwatch(ticket.request)
         except FencelockError:
-            pass  # the connection that would tell of a push is gone
+            pass  # the connection that would push a grant is gone
         other = self._by_owner.get(ticket.request.owner)
-        if other is not None:  # somebody began to wait for it meanwhile
+        if other is not None:  # another poll began to wait for it meanwhile
             try:
                 await self._node.engine.watch(other.request, other)
             except FencelockError:
@@ -295,7 +295,7 @@ class Tickets:
             other.set()
 
     def _keep(self, poll: Poll, claim_s: float = 0.0) -> None:
-        """Keep the tickets of a poll that has ended; so long, even those whose turn comes."""
+        """Keep the tickets of an ended poll, for ``claim_s`` even those whose turn comes."""
         key = (poll.call.identity.name, poll.inbox or "")
         if self._polls.get(key) is poll:
             del self._polls[key]
@@ -306,13 +306,13 @@ class Tickets:
         self._wake.set()
 
     def wake_all(self) -> None:
-        """Have all polls look at whether they should go on."""
+        """Wake all polls, so that they check whether they should go on."""
         for ticket in self._by_owner.values():
             if ticket.poll is not None:
                 ticket.poll.call.wake.set()
 
     async def sweep(self) -> None:
-        """Give back what is pushed to nobody, and forget tickets that nobody polls."""
+        """Sweep out the tickets without a poll whose time is over, with what was pushed to them."""
         world = self._node.world
         while not self._node.draining:
             now = world.now()
@@ -330,11 +330,11 @@ class Tickets:
             self._node.log(f"a waiter was forgotten, and ends by itself: {error!r}")
 
     async def _sweep_out(self, ticket: Ticket) -> None:
-        """Forget a ticket, in the turn of its owner, unless somebody polls for it again."""
+        """Forget a ticket, in the turn of its owner, unless a call polls for it again."""
         request = ticket.request
         if ticket.poll is not None or self._by_owner.get(request.owner) is not ticket:
             return
-        if self._node.is_asked_for(request.owner):
+        if self._node.has_call(request.owner):
             ticket.kept_until = self._node.world.now() + KEEP_S
             ticket.claim_until = self._node.world.now() + CLAIM_S
             return
@@ -344,5 +344,5 @@ class Tickets:
 
 
 def _ends_at(ticket: Ticket) -> float:
-    """When a ticket that nobody polls for is forgotten."""
-    return min(ticket.claim_until, ticket.kept_until) if ticket.rung else ticket.kept_until
+    """Return when a ticket that nobody polls for is forgotten."""
+    return min(ticket.claim_until, ticket.kept_until) if ticket.woken else ticket.kept_until

@@ -1,6 +1,6 @@
 """Accept connections with TLS: a handshake counts as a connection, and has to end soon.
 
-Uvicorn counts a connection when its handshake is done, and leaves a minute for that: strangers who
+Uvicorn counts a connection when its handshake is done, and leaves a minute for that: clients that
 begin none could use up all descriptors.
 """
 
@@ -34,7 +34,7 @@ class TlsListener:
         self._context = context
         self._make_protocol = make_protocol
         self._connections = connections
-        """Those whose handshake is done."""
+        """The connections whose handshake is done."""
         self._handshakes: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
         listener.setblocking(False)
@@ -68,7 +68,7 @@ class TlsListener:
             await self._loop.connect_accepted_socket(
                 self._make_protocol, peer, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
             )
-        except OSError:  # it hung up, spoke no TLS or took too long
+        except OSError:  # it disconnected, spoke no TLS or took too long
             peer.close()
 
     def close(self) -> None:

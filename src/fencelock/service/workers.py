@@ -1,7 +1,7 @@
 """Several processes that serve one address: started, replaced when one dies, ended together.
 
-The parent holds the socket and no engine, and serves nobody. A worker is a whole node: whichever
-of them is asked, the engine alone knows who holds what. Workers end when their parent does.
+The parent holds the socket and no engine, and serves no calls. A worker is a whole node: whichever
+of them gets a call, the engine alone knows who holds what. Workers end when their parent does.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _log = logging.getLogger("fencelock.service")
 
 
 class Worker(NamedTuple):
-    """What one of the processes is given."""
+    """The descriptors that a worker gets from its parent."""
 
     parent: int
-    """A descriptor that can be read from when the parent is gone."""
+    """A descriptor that is readable when the parent is gone."""
     told: int
 
     def ready(self) -> None:
-        """Tell the parent that calls are taken; of a worker that replaces another it knows."""
+        """Report to the parent that calls are accepted; it does not wait for replacements."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self.told, b".")
         os.close(self.told)
 
 
 def supervise(count: int, announce: Callable[[], None]) -> Worker | None:
-    """Start workers and look after them until a signal ends all.
+    """Start workers, and replace those that die, until a signal ends all.
 
-    Returns in each worker what it is given, and in the parent nothing, once all have ended. If the
-    first one does not come up the parent exits as it did: nobody is started to fail the same way.
+    Return its Worker in each of them, and None in the parent once all have ended. If the first one
+    does not come up, the parent exits with its code: no other is started to fail the same way.
     """
     return _Parent(count, announce).run()
 
@@ -70,7 +70,7 @@ class _Parent:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _start(self) -> Worker | int:
-        """Start a worker; in the parent, return a descriptor that tells when it takes calls."""
+        """Start a worker; in the parent, return a descriptor that it writes to once it serves."""
         told, tell = os.pipe()
         pid = os.fork()
         if pid:
@@ -79,7 +79,7 @@ class _Parent:
             return told
         os.close(told)
         os.close(self._alive[1])
-        os.environ.pop("NOTIFY_SOCKET", None)  # the parent speaks for all
+        os.environ.pop("NOTIFY_SOCKET", None)  # the parent notifies systemd for all
         return Worker(self._alive[0], tell)
 
     def _watch(self) -> Worker | None:
@@ -98,7 +98,7 @@ class _Parent:
         return None
 
     def _pass_on(self, number: int) -> None:
-        """Have all workers do what the parent was told."""
+        """Send all workers the signal that the parent got: SIGHUP as it is, others as SIGTERM."""
         if number != signal.SIGHUP:
             self._stopping = True
             self._due = []

@@ -1,6 +1,6 @@
-"""What every simulated backend can tell: its servers, the engines that reach them, what is kept.
+"""The interface of a simulated backend: its servers, the engines for them, the state of the lock.
 
-The engines are the package's own, unchanged; only what they reach is simulated. The linearizable
+The engines are the package's own, unchanged; only the servers are simulated. The linearizable
 store is in `store.py`, one Redis and several under Redlock are in `redis.py`.
 """
 
@@ -16,12 +16,12 @@ from .world import SimWorld
 
 
 class Held(NamedTuple):
-    """What a server keeps for one of several holders of a name."""
+    """A server's record of one of several holders of a name."""
 
     units: int
     slot: int | None
     until: float
-    """Until when, in the time of the simulation, unless that is changed."""
+    """When it expires, in the time of the simulation, unless it is changed."""
 
 
 class Backend(ABC):
@@ -30,8 +30,8 @@ class Backend(ABC):
     fifo = True
     is_tiered = False
     """Whether its servers reach each other, and can be cut off from each other."""
-    looks_within = 1.0
-    """How soon a waiter finds a lock that came free without a word."""
+    detection_bound_s = 1.0
+    """Seconds within which a waiter finds a lock that came free without a notification."""
 
     def __init__(
         self,
@@ -43,57 +43,56 @@ class Backend(ABC):
     ) -> None:
         self.network = network
         self.request_timeout = request_timeout
-        """How long a client waits for an answer."""
+        """Seconds that a client waits for a reply."""
         self.kind = kind
-        """What is looked at: a lock, a semaphore or a rwlock."""
+        """The kind of the name that is observed: a lock, a semaphore or a rwlock."""
         self.name = name
         self.hosts: list[Any] = self._hosts() if hosts is None else hosts
-        """What can be frozen, restarted and cut off."""
+        """The servers, which can be frozen, restarted and cut off."""
 
     @abstractmethod
     def _hosts(self) -> list[Any]:
         """Start the servers."""
 
-    def besides(self, name: str) -> Backend:
-        """The same servers, for whoever looks at another name."""
+    def observing(self, name: str) -> Backend:
+        """Return a backend that observes another name in the same servers."""
         return type(self)(self.network, self.request_timeout, self.kind, name, self.hosts)
 
     @abstractmethod
     def engine(self, world: SimWorld, host: Host) -> Engine:
-        """A new engine for a client."""
+        """Create an engine for a client."""
 
     @abstractmethod
     def owners(self) -> list[str]:
-        """For whom each server keeps the lock at this moment, or nothing."""
+        """Return the owner for whom each server keeps the lock now, or an empty string."""
 
     def holder(self) -> str:
-        """The owner that a majority of the servers keeps the lock for, or nothing."""
+        """Return the owner for whom a majority of servers keeps the lock, or an empty string."""
         (owner,) = self.owners()
         return owner
 
     def holders(self) -> dict[str, Held]:
-        """For whom a name of several holders is kept at this moment, notified or claimed."""
+        """Return the current records of a name with several holders, by owner, notified or
+        claimed."""
         return {}
 
     def kept_until(self) -> float:
-        """Until when the lock is kept for its holder, unless that is changed; 0 if that cannot be
-        told."""
+        """Return until when the lock is kept for its holder, unless changed; 0 if unknown."""
         return 0.0
 
     @abstractmethod
     def queue(self) -> Sequence[str]:
-        """The owners in the queue."""
+        """Return the owners in the queue."""
 
     @abstractmethod
     def revoked(self) -> Collection[str]:
-        """Owners from whom somebody took the lock away."""
+        """Return the owners whose lease was revoked."""
 
     def owner(self, owner: str) -> str:
-        """By what the servers know an owner of a client."""
+        """Return the name by which the servers know a client's owner."""
         return owner
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Have this called whenever a server has served something that may have changed what it
-        keeps."""
+        """Call a function whenever a server has served a request that may have changed its data."""
         for host in self.hosts:
             host.watchers.append(changed)

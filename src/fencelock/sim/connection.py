@@ -1,4 +1,4 @@
-"""A client's connection to a simulated server: made, used both ways, broken or closed."""
+"""A client's connection to a simulated server: established, used both ways, broken or closed."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Any
 
 from .network import Host, Network
 
-Heard = Callable[[Any], None]
+OnReceive = Callable[[Any], None]
 Ended = Callable[[str], None]
 
 
 class Server(Host):
-    """A host that takes connections."""
+    """A host that accepts connections."""
 
     @abstractmethod
     def accept(self, connection: Connection) -> None:
-        """Somebody connects: tell that it is established, or lost."""
+        """Establish or refuse a new connection, and tell its client which."""
 
     @abstractmethod
     def receive(self, connection: Connection, payload: Any) -> None:
-        """Serve what was sent on a connection."""
+        """Serve the requests that arrived on a connection."""
 
     @abstractmethod
     def leave(self, connection: Connection) -> None:
-        """The other end has closed."""
+        """Forget a connection that its client has closed."""
 
 
 class Connection:
-    """A client's connection to a server. It tells of its end once."""
+    """A client's connection to a server. It reports its end once, unless the client closed it."""
 
     def __init__(
-        self, network: Network, client: Host, node: Server, heard: Heard, ended: Ended
+        self, network: Network, client: Host, node: Server, on_receive: OnReceive, ended: Ended
     ) -> None:
         self._network = network
         self._node = node
         self._client = client
         self.up = network.pipe(client, node, partial(node.receive, self))
-        self.down = network.pipe(node, client, heard)
+        self.down = network.pipe(node, client, on_receive)
         self.send: Callable[[Any], None] = self.up.carry
-        """Sends requests; the replies come by themselves, or the end does."""
+        """Sends requests; replies go to ``on_receive``, the connection's end to ``ended``."""
         if network.conditions.breaks:
             self.send = self._carry_or_break
         self._ended = ended
@@ -51,11 +51,11 @@ class Connection:
 
     @property
     def client(self) -> str:
-        """The name of the host that made it."""
+        """The name of the host that opened the connection."""
         return self._client.name
 
     def dial(self, established: Callable[[], object]) -> None:
-        """Begin to connect; it ends in a call of one or the other."""
+        """Begin to connect; ``established`` is called on success, ``ended`` on failure."""
         self.on_established = established
         self.up.send(partial(self._node.accept, self))
 
@@ -74,7 +74,7 @@ class Connection:
             self.up.carry(payload)
 
     def _break(self) -> None:
-        """The connection breaks; neither end hears anything more from the other."""
+        """Break the connection; neither end receives anything more from the other."""
         self.down.broken = True
         farewell = self._network.pipe(self._node, self._client, _ignore)
         farewell.send(partial(self.lost, "broken"))
@@ -92,11 +92,11 @@ class Connection:
             self.up.send(partial(self._node.leave, self))
 
     def _shut(self) -> None:
-        """Hear and say nothing any more."""
+        """Receive and send nothing any more."""
         self.is_open = False
         self.send = _ignore
         self.down.take = _ignore
 
 
 def _ignore(what: object) -> None:
-    """Nobody is there to take it."""
+    """Drop a message: the receiving end is closed."""

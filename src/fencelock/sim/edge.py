@@ -1,8 +1,8 @@
-"""The edge of the simulated network for the redis engines: their third pool and third fan-out.
+"""The client side of the simulated network for the redis engines: a third pool and fan-out.
 
 Each is as thin as those for threads and asyncio, and behaves like asyncio's: one connection for
-each node and purpose serves all tasks of a client, replies come in order, and a connection that
-owes an answer for too long is let go of.
+each node and purpose serves all tasks of a client, replies come in order, and a connection whose
+reply does not come within the request timeout is closed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .world import SimWorld
 
 
 class _Answer(Flag):
-    """What one call waits for: so many replies, or an error."""
+    """What one call waits for: ``count`` replies, or an error."""
 
     error = ""
 
@@ -37,7 +37,7 @@ class _Answer(Flag):
 
 
 class SimConnection:
-    """One connection, used by all who have something to ask."""
+    """One connection, shared by all tasks of a client that have the same purpose."""
 
     def __init__(
         self, edge: Edge, world: SimWorld, address: Address, request_timeout: float
@@ -49,9 +49,9 @@ class SimConnection:
         self._pending: deque[_Answer] = deque()
         self._why = ""
         node = edge.nodes[address[0]]
-        self._connection = Connection(edge.network, edge.host, node, self._hear, self.fail)
+        self._connection = Connection(edge.network, edge.host, node, self._received, self.fail)
         self.is_made = False
-        """It can be used, and nothing has to be waited for."""
+        """Whether the connection is established, so that a request can be sent without waiting."""
         self._connection.dial(self._reached)
 
     @property
@@ -63,7 +63,7 @@ class SimConnection:
         self._made.set()
 
     async def made(self) -> None:
-        """Wait until it can be used."""
+        """Wait until the connection is established."""
         if not self._made.is_on:
             await self._wait(self._made, self._now() + self._request_timeout)
         if self._made.is_on and not self._why:
@@ -81,7 +81,7 @@ class SimConnection:
         return answer.replies
 
     async def request_one(self, payload: bytes, request_timeout: float) -> Any:
-        """The same for one reply: most of what is asked."""
+        """Send a request that has one reply, as most have, and return the reply."""
         answer = _Answer(1)
         self._pending.append(answer)
         self._connection.send(payload)
@@ -95,13 +95,13 @@ class SimConnection:
         return await self.request_one(packed(*words), request_timeout)
 
     def _missed(self, answer: _Answer) -> None:
-        """Its time is over, or the connection is."""
-        if not answer.is_on:  # what came while the process was paused is heard first
+        """Raise OutcomeUnknown: the request has timed out, or the connection broke."""
+        if not answer.is_on:  # what came while the process was paused is handled first
             self.fail("no answer in time")
         where = f"{self._address[0]}:{self._address[1]}"
         raise OutcomeUnknown(f"the connection to {where} broke ({answer.error})")
 
-    def _hear(self, replies: list[Any]) -> None:
+    def _received(self, replies: list[Any]) -> None:
         pending = self._pending
         for reply in replies:
             answer = pending[0]
@@ -111,7 +111,7 @@ class SimConnection:
                 answer.set()
 
     def fail(self, why: str) -> None:
-        """Let go of it; whoever waits for a reply does not know what became of the request."""
+        """Close the connection; callers that wait for a reply get OutcomeUnknown."""
         self._why = self._why or why
         self.close()
         self._made.set()
@@ -126,10 +126,10 @@ class SimConnection:
 
 
 class SimInbox(SimConnection):
-    """A connection that, after its first reply, only listens.
+    """A connection that, after its first reply, only receives published messages.
 
-    In every other client what comes is heard at once, as asyncio does; in the rest it is received,
-    as threads do.
+    In every other client a callback takes messages as they arrive, as in asyncio; in the rest they
+    are fetched with ``receive()``, as in threads.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ class SimInbox(SimConnection):
         self._news = Flag()
         super().__init__(edge, world, address, request_timeout)
 
-    def _hear(self, replies: list[Any]) -> None:
+    def _received(self, replies: list[Any]) -> None:
         if self._pending:
-            super()._hear(replies[:1])
+            super()._received(replies[:1])
             replies = replies[1:]
         for reply in replies:
             if self._say is None:
@@ -193,7 +193,7 @@ class SimPool:
         return await connection.request(payload, count, request_timeout)
 
     def made(self, node: Address, purpose: Purpose) -> SimConnection | None:
-        """A connection that nothing has to be waited for."""
+        """Return the established connection for a node and purpose, or None."""
         connection = self._connections.get((node, purpose))
         return connection if connection is not None and connection.is_made else None
 
@@ -238,7 +238,7 @@ class SimPool:
 
 
 class SimFastPath:
-    """Requests of one reply to one node."""
+    """Sends requests that have one reply to one node."""
 
     direct = None
 
@@ -270,13 +270,13 @@ def _fanout(world: World, settings: Settings, scripts: Sequence[Script]) -> SimF
 
 
 def install() -> None:
-    """Let the engines find what is theirs in the simulator."""
+    """Register the pool and the fan-out of the simulator with the engines."""
     POOLS["sim"] = _pool
     FANOUTS["sim"] = _fanout
 
 
 def script_names() -> dict[bytes, str]:
-    """The name of each script of a lock, by its digest: what a server is asked to run."""
+    """Return the name of each script of a lock by its digest, as requests carry it."""
     own = ("acquire", "release", "renew", "heartbeat", "inspect", "revoke", "leave_queue")
     voting = ("acquire", "fence", "release", "inspect", "revoke")
     found = {script(name).digest: f"{name}.lua" for name in own}

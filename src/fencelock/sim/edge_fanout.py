@@ -27,7 +27,7 @@ class Edge:
         self.host = host
         self.nodes = nodes
         self.on_broadcast: Callable[[Broadcast], object] | None = None
-        """Told of each request to several nodes, if somebody looks on."""
+        """Called with each request to several nodes, if an observer has set it."""
 
 
 class SimNode(NodeConnection):

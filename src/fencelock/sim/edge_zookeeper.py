@@ -1,7 +1,7 @@
-"""The edge of the simulated network for the ZooKeeper engine: its third kind of connection.
+"""The client side of the simulated network for the ZooKeeper engine: a third kind of connection.
 
 It is as thin as those for threads and asyncio: one task connects, pings and goes to another member
-when this one is silent; what comes is read at once, as asyncio does.
+when this one is silent; replies are read as they arrive, as in asyncio.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..engines.zookeeper.wire.connection import RETRY_S, TRIES
 from ..engines.zookeeper.wire.messages import Batch, Request
 from ..errors import OutcomeUnknown, Unavailable
 from ..world import Job, World
-from .connection import Connection as Line
+from .connection import Connection as NetworkConnection
 from .connection import Server
 from .network import Host, Network
 from .tasks import Flag
@@ -39,8 +39,8 @@ class SimConnection(Connection):
         self._all_tried = Flag()
         self._retry_now = Flag()
         self._news = Flag()
-        """The line is made, broken, or has been written to."""
-        self._line: Line | None = None
+        """Set when the connection is established, broken, or has been written to."""
+        self._connection: NetworkConnection | None = None
         self._broken: Exception | None = None
         self._job: Job | None = None
 
@@ -64,7 +64,7 @@ class SimConnection(Connection):
         for _ in range(TRIES):
             if not self._ready.is_on:
                 await self.ready()
-            if (line := self._line) is not None:
+            if (connection := self._connection) is not None:
                 break
         else:
             raise Unavailable(
@@ -74,7 +74,7 @@ class SimConnection(Connection):
         done = Flag()
         batch = Batch(len(requests), done.set)
         sent_at, within = self._now(), self.request_timeout
-        self._write(line, self._session.send(requests, batch))
+        self._write(connection, self._session.send(requests, batch))
         await self._world.wait(done, sent_at + within)
         if not batch.is_done:
             if self._now() >= sent_at + within:
@@ -118,50 +118,52 @@ class SimConnection(Connection):
             self._retry_now.clear()
 
     async def _serve(self, name: str) -> None:
-        """Connect to one member, and see to it until the connection breaks."""
+        """Connect to one member, and send pings until the connection breaks."""
         network, host, nodes = self._edge
         self._broken = None
         self._news.clear()
-        line = self._line = Line(network, host, nodes[name], self._hear, self._lost)
-        line.dial(self._news.set)
+        connection = self._connection = NetworkConnection(
+            network, host, nodes[name], self._received, self._lost
+        )
+        connection.dial(self._news.set)
         await self._world.wait(self._news, self._now() + self.connect_timeout)
-        if not line.is_established and self._broken is None:
+        if not connection.is_established and self._broken is None:
             raise TimeoutError("no answer in time")
         self._silent_since = None
         self._connected_at = self._now()
-        self._write(line, self._session.connect())
+        self._write(connection, self._session.connect())
         while (broken := self._broken) is None:
             if self._ping_due():
-                self._write(line, self._session.ping())
+                self._write(connection, self._session.ping())
             self._news.clear()
-            await self._world.wait(self._news, self._now() + self._check_in())
+            await self._world.wait(self._news, self._now() + self._seconds_until_check())
         raise broken
 
     def _disconnect(self) -> None:
         if self._ready.is_on:
             self._broken_at = self._now()
         self._ready.clear()
-        line, self._line = self._line, None
+        connection, self._connection = self._connection, None
         self._session.connection_lost()
-        if line is not None:
-            line.close()
+        if connection is not None:
+            connection.close()
 
     # Reading and writing
 
-    def _write(self, line: Line, data: bytes) -> None:
+    def _write(self, connection: NetworkConnection, data: bytes) -> None:
         self._writing()
-        line.send(data)
+        connection.send(data)
         self._news.set()
 
-    def _hear(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
         self._silent_since = None
         try:
             following = self._session.receive(data)
         except Exception as error:
             self._fail(error)
             return
-        if following and self._line is not None:
-            self._write(self._line, following)
+        if following and self._connection is not None:
+            self._write(self._connection, following)
         if self._session.connected and not self._ready.is_on:
             if self._session.is_new:
                 self.contact_at = self._connected_at
@@ -172,7 +174,7 @@ class SimConnection(Connection):
         self._fail(ConnectionResetError(why))
 
     def _fail(self, error: Exception) -> None:
-        """Have the connection left."""
+        """Mark the connection as broken, and wake the task that then leaves it."""
         if self._broken is None:
             self._broken = error
         self._news.set()
@@ -184,5 +186,5 @@ def _connection(settings: Settings, world: World) -> SimConnection:
 
 
 def install() -> None:
-    """Let the engine find its connection in the simulator."""
+    """Register the simulator's connection with the engine."""
     CONNECTIONS["sim"] = _connection

@@ -1,16 +1,17 @@
--- One Redis server, in so far as the package's scripts can tell: its keys, their times to live, and
--- the commands that the scripts call. Written in Lua, because the scripts are: a command that had to
--- cross into Python would cost ten times as much, and a simulated server does little else.
+-- A model of one Redis server, as far as the package's scripts can tell: its keys, their times to
+-- live, and the commands that the scripts call. It is written in Lua, because the scripts are: a
+-- command that had to cross into Python would cost ten times as much, and a simulated server does
+-- little else.
 --
---
--- Given: publish, a function of a channel and a message, or nothing, that answers how many listen.
+-- Its argument is publish, a function of a channel and a message or nil, which returns how many
+-- subscribers the channel has.
 local publish = ...
 local floor, max, min, format, sort = math.floor, math.max, math.min, string.format, table.sort
 local select, tonumber, tostring, type, unpack = select, tonumber, tostring, type, unpack
 
--- The server that is being asked, and its time, which stands still while a script runs. A value is a
--- string, or a table with its `kind`, its members or fields in `has`, and their `count`. Whoever
--- writes something says that it `is_new`.
+-- The server that runs the command, and its time, which stands still while a script runs. A value
+-- is a string, or a table with its `kind`, its members or fields in `has`, and their `count`. Each
+-- write sets the server's `is_new`.
 local server, values, expires, now_us, now_ms
 local OK = {ok = 'OK'}
 
@@ -18,7 +19,7 @@ local function refuse(why)
     error('refused: ' .. why, 0)
 end
 
--- A word as a server reads it.
+-- Return a word of a command as a server reads it.
 local function word(value)
     if type(value) == 'string' then return value end
     if type(value) ~= 'number' then
@@ -35,7 +36,7 @@ local function integer(value)
     return number
 end
 
--- The value of a key; one whose time is over is gone.
+-- Return the value of a key; delete a key whose time to live is over.
 local function live(key)
     if type(key) ~= 'string' then refuse('ERR a key is a string') end
     local value = values[key]
@@ -72,7 +73,7 @@ local function made(key, kind)
     return value
 end
 
--- Answers how many were new: one or none.
+-- Set a member or a field; return how many were new: one or none.
 local function put(value, member, what)
     local is_new = value.has[member] == nil
     value.has[member], value.order, server.is_new = what, nil, true
@@ -80,7 +81,7 @@ local function put(value, member, what)
     return is_new and 1 or 0
 end
 
--- What is empty is gone.
+-- Remove a member or a field, and the key if it is empty then; return how many were removed.
 local function take(key, kind, member)
     local value = filled(key, kind)
     if not value or value.has[member] == nil then return 0 end
@@ -90,7 +91,7 @@ local function take(key, kind, member)
     return 1
 end
 
--- Members by their scores, fields by their names: never as they happen to lie in a table.
+-- Return members by score, or fields by name: never in the order that a table happens to have.
 local function ordered(value)
     if value.order then return value.order end
     local order, has = {}, value.has
@@ -105,7 +106,7 @@ local function ordered(value)
     return order
 end
 
--- Servers are small and short-lived: to look for garbage after each doubling would cost more than
+-- Servers are small and short-lived: a garbage collection after each doubling would cost more than
 -- the memory is worth.
 collectgarbage('setpause', 1000)
 
@@ -113,7 +114,7 @@ local commands = {}
 
 function commands.PING() return 'PONG' end
 
-local second, second_text -- the last one that was asked for, and how it is written
+local second, second_text -- the last second that TIME returned, and its text
 
 function commands.TIME()
     local seconds = floor(now_us / 1000000)
@@ -250,7 +251,7 @@ function commands.ZSCORE(key, member)
     return found and found.has[member] and format('%.17g', found.has[member]) or false
 end
 
--- Whether a score is above, or below, the end of a range.
+-- Return whether a score is within one bound of a range: the lower (sign 1) or the upper (-1).
 local function within(score, bound, sign)
     local open = bound:sub(1, 1) == '('
     local number = bound:match('inf$') and sign * -math.huge or tonumber(open and bound:sub(2) or bound)
@@ -282,10 +283,10 @@ function commands.PUBLISH(channel, message) return publish(channel, word(message
 
 function commands.PUBSUB(_, channel) return {channel, publish(channel, nil)} end
 
--- How scripts reach the commands, and how replies reach Python: one value as itself, nothing as nil,
--- several behind a sum of what they are, with something in place of an empty list. Of the sum, 1 says
--- that something was written since somebody looked on; 2 that the values are a list; 4 that one of
--- them is neither a string nor a whole number; 8 that the list is empty.
+-- How scripts call the commands, and how replies are passed to Python: one value as itself, nothing
+-- as nil; a list, and any value after a write, behind a sum of flags, with a 0 in place of an empty
+-- list. The flags are 1 if something was written since the last `look`; 2 if the values are a list;
+-- 4 if one of them is neither a string nor an integer; 8 if the list is empty.
 
 local redis = {}
 
@@ -294,7 +295,7 @@ function redis.call(command, ...)
     return (run or error('the model has to learn ' .. command))(...)
 end
 
-redis.pcall = redis.call -- what is called so is not refused here
+redis.pcall = redis.call -- no command that is called by it is refused here
 
 local function listed(reply, sum)
     local count = #reply
@@ -330,7 +331,7 @@ local function new()
     return {values = {}, expires = {}, is_new = true}
 end
 
-local function ask(entered, time_us, command, ...)
+local function run_command(entered, time_us, command, ...)
     enter(entered, time_us)
     return answer(redis.call(command, ...))
 end
@@ -347,10 +348,10 @@ local function framed(script)
     end
 end
 
--- For those who look on: a string with the moment at which it ends, and who stands in two others,
--- first those of one, so many, then those of the other. Nothing if nothing was written since, unless
--- that does not matter.
-local function look(seen, key, one, other, anyway)
+-- Return what an observer sees: the string of one key and the time at which it expires, how many
+-- members a second key has, those members, and the members of a third key. Return nil if nothing
+-- was written since the last call, unless `anyway`.
+local function read_snapshot(seen, key, one, other, anyway)
     if not seen.is_new and not anyway then return nil end
     seen.is_new = false
     local value, at = seen.values[key], seen.expires[key]
@@ -362,4 +363,4 @@ local function look(seen, key, one, other, anyway)
     return value, at, count, unpack(there)
 end
 
-return new, ask, framed, look
+return new, run_command, framed, read_snapshot

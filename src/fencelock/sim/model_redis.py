@@ -1,8 +1,8 @@
-"""A model of one Redis server: the keys, their times to live, and the very scripts of the package.
+"""A model of one Redis server: the keys, their times to live, and the package's own scripts.
 
-The scripts are run unchanged; only the commands they call are modelled, and of those only what the
-scripts use. That is done in Lua (`model_redis.lua`), where the scripts are. The clock is handed in.
-What the model answers is held against a real server by `tests/sim/test_models.py`.
+The scripts run unchanged; only the commands they call are modeled, and of those only what the
+scripts use. The model is written in Lua (`model_redis.lua`), as the scripts are. The clock is an
+argument. `tests/sim/test_models.py` compares the model's replies with a real server's.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hiredis import ReplyError
 from . import lua
 
 
-class Sight:
-    """What somebody saw who looked into a server: who has the lock and until when, by the server's
-    clock; who stands in the queue; and from whom the lock was taken away."""
+class LockSnapshot:
+    """A snapshot of a lock in a server: its owner, until when the owner has it (microseconds on the
+    server's clock), the owners in the queue, and the owners whose lease was revoked."""
 
     __slots__ = ("owner", "queue", "revoked", "until_us")
 
@@ -30,12 +30,12 @@ class Sight:
 
 
 Command: TypeAlias = tuple[bytes, bytes, lua.Script | None, Sequence[Any]]
-"""Its first word; the digest of the script that it is about, if it is about one; what runs it, or
-None for a script that a server knows already, or does not; and the words for that."""
+"""The first word; the digest of the script, if the command names one; the function that runs it, or
+None if the server has to look the digest up; and the arguments of that function."""
 
 
 def understood(words: Sequence[Any]) -> Command:
-    """What the words of a request mean: the same for every server that is sent them."""
+    """Turn the words of a request into a command: the same for every server that receives them."""
     kind = words[0].upper()
     if kind == b"EVALSHA":
         return kind, words[1], None, (int(words[2]), *words[3:])
@@ -45,33 +45,34 @@ def understood(words: Sequence[Any]) -> Command:
         return kind, *lua.learn(words[2]), ()
     if kind == b"SET":  # its options, as its name, may be written in any case
         words = [kind, *words[1:3], *(word.upper() for word in words[3:])]
-    return kind, b"", lua.ask, words
+    return kind, b"", lua.run_command, words
 
 
 class ModelRedis:
-    """The data of a server, and how it answers commands."""
+    """The data of a server, and its replies to commands."""
 
     def __init__(self, clock_us: Callable[[], float]) -> None:
         self.clock_us = clock_us
         self.publish: Callable[[bytes, bytes | None], int] = lambda channel, message: 0
-        """Hands a message, if there is one, to those who listen, and says how many they are."""
+        """Sends a message, if there is one, to a channel's subscribers, and returns how many there
+        are."""
         self.forget()
 
     def forget(self) -> None:
-        """Restart without memory."""
+        """Lose all data, as in a restart without persistence."""
         self._data = lua.new()
         self._scripts: dict[bytes, lua.Script] = {}
         self.is_new = True
-        """Something may have been written since somebody looked."""
-        self.sight = Sight()
-        """As it was when somebody looked last."""
+        """Whether anything may have been written since the last ``update_snapshot()``."""
+        self.snapshot = LockSnapshot()
+        """The snapshot that ``update_snapshot()`` updates unless it is given another."""
 
     def execute(self, words: Sequence[Any]) -> Any:
-        """The reply to a command, as hiredis would give it."""
+        """Return the reply to a command, as hiredis would return it."""
         return self.serve(understood(words), self.clock_us())
 
     def serve(self, command: Command, now_us: float) -> Any:
-        """The same for a command that is understood already, at this moment."""
+        """Return the reply to a parsed command at the given time."""
         kind, digest, script, words = command
         if script is None:
             script = self._scripts.get(digest)
@@ -81,7 +82,7 @@ class ModelRedis:
             self._scripts[digest] = script
             if kind == b"SCRIPT":
                 return digest
-        lua.asked.publish = self.publish
+        lua.running.publish = self.publish
         try:
             reply = script(self._data, now_us, *words)
         except lua.LuaError as error:
@@ -96,19 +97,21 @@ class ModelRedis:
             return values if sum & 2 else values[0]
         return [lua.plain(one) for one in values] if sum < 8 else []
 
-    def look(self, lock: bytes, queue: bytes, revoked: bytes, other: Sight | None = None) -> bool:
-        """See what is kept, as no client does; False if nothing was written since the last time.
+    def update_snapshot(
+        self, lock: bytes, queue: bytes, revoked: bytes, other: LockSnapshot | None = None
+    ) -> bool:
+        """Update the snapshot of a lock; False if nothing was written since the last time.
 
-        Who looks at another lock besides has a sight of its own, and sees it each time.
+        An observer of another lock passes a snapshot of its own, which is updated each time.
         """
         self.is_new = False
-        seen = lua.look(self._data, lock, queue, revoked, other is not None)
+        seen = lua.read_snapshot(self._data, lock, queue, revoked, other is not None)
         if seen is None:
             return False
-        sight = other or self.sight
+        snapshot = other or self.snapshot
         owner, until_ms, count, *there = seen
-        sight.owner = owner.decode() if owner else ""
-        sight.until_us = math.inf if until_ms is None else 1000 * (until_ms + 1)
+        snapshot.owner = owner.decode() if owner else ""
+        snapshot.until_us = math.inf if until_ms is None else 1000 * (until_ms + 1)
         names = [one.decode() for one in there] if there else ()
-        sight.queue, sight.revoked = names[:count], names[count:]
+        snapshot.queue, snapshot.revoked = names[:count], names[count:]
         return True

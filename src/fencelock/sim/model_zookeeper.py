@@ -1,8 +1,8 @@
-"""A model of what one ZooKeeper server keeps: its nodes, its sessions, and who watches what.
+"""A model of the state of one ZooKeeper server: its znodes, its sessions and its watches.
 
 It is changed by entries of a log, which every member of an ensemble applies in the same order, so
-that all keep the same. The clock is handed in with each entry. What the model answers is held
-against a real server by ``tests/sim/test_zookeeper_model.py``.
+that all have the same state. Each entry carries the time. ``tests/sim/test_zookeeper_model.py``
+compares the model's replies with a real server's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EPHEMERAL, SEQUENTIAL, CONTAINER = 1, 2, 4
 SYSTEM = ("/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 Tell = Callable[[int, str], object]
-"""Given the kind of an event and the path of its node."""
+"""Called with the kind of an event and the path of its znode."""
 
 
 class Entry(NamedTuple):
@@ -34,21 +34,21 @@ class Entry(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A code, 0 where all went well, and what follows it."""
+    """An error code, 0 on success, and the body of the reply."""
 
     code: int
     body: bytes = b""
 
 
 class Refused(Exception):
-    """An operation cannot be done."""
+    """An operation is refused, with ZooKeeper's error code."""
 
     def __init__(self, code: int) -> None:
         self.code = code
 
 
 class Znode:
-    """One node. Its own count of children is that of all that were ever made in it."""
+    """One znode. ``made`` counts all children that were ever created in it."""
 
     def __init__(self, data: bytes, zxid: int, time_ms: int, session: int = 0) -> None:
         self.data = data
@@ -78,7 +78,7 @@ class Znode:
 
 
 class Watches:
-    """Who is told of the next change, once."""
+    """The one-time watches on data and on children."""
 
     def __init__(self) -> None:
         self._data: dict[str, dict[Tell, None]] = {}
@@ -89,7 +89,7 @@ class Watches:
         (self._children if children else self._data).setdefault(op.path, {})[tell] = None
 
     def drop(self, tell: Tell) -> None:
-        """Tell somebody nothing any more."""
+        """Remove all watches of one client."""
         for table in (self._data, self._children):
             for path in [path for path, tells in table.items() if tell in tells]:
                 del table[path][tell]
@@ -98,14 +98,14 @@ class Watches:
 
     def fire(self, kind: int, path: str) -> None:
         told = {} if kind == CHILDREN_CHANGED else self._data.pop(path, {})
-        if kind in (DELETED, CHILDREN_CHANGED):  # who watches a node in both ways is told once
+        if kind in (DELETED, CHILDREN_CHANGED):  # a client with both watches gets one event
             told = told | self._children.pop(path, {})
         for tell in told:
             tell(kind, path)
 
 
 class Tree:
-    """All nodes and sessions, and the entry that changed them last."""
+    """All znodes and sessions, and the zxid of the last entry applied."""
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -121,7 +121,7 @@ class Tree:
     # Reads
 
     def read(self, op: Op, tell: Tell) -> Answer:
-        """Answer what changes nothing, and set the watch that is asked for."""
+        """Answer a read, and set its watch if it wants one."""
         node = self.nodes.get(op.path)
         if op.watches and (node is not None or op.kind == wire.EXISTS):
             self.watches.add(op, tell)
@@ -142,7 +142,7 @@ class Tree:
     # Writes
 
     def apply(self, entry: Entry) -> Answer:
-        """Apply the next entry of the log; those who watch are told before it is answered."""
+        """Apply the next entry of the log; watches fire before the entry is answered."""
         self.zxid = entry.zxid
         self._undo, self._events = [], []
         if entry.op.kind == wire.OPEN_SESSION:
@@ -244,7 +244,7 @@ class Tree:
         return node.stat()
 
     def _multi(self, entry: Entry) -> Answer:
-        """All or nothing: where one is refused, those before it are undone."""
+        """Apply all parts of a transaction or none: if one is refused, those before are undone."""
         done: list[bytes] = []
         for place, op in enumerate(entry.op.parts):
             try:
@@ -261,7 +261,7 @@ class Tree:
         return Answer(OK, b"".join(done) + wire.part_header(-1, True, -1))
 
     def _close(self, entry: Entry) -> Answer:
-        """End a session, and all nodes that live with it."""
+        """End a session, and delete its ephemeral znodes."""
         del self.sessions[entry.session]
         for path in list(self.ephemerals(entry.session)):
             self._delete(path, entry.zxid)
@@ -273,11 +273,11 @@ class Tree:
         return Answer(OK)
 
     def ephemerals(self, session: int) -> Iterator[str]:
-        """The nodes that live with a session."""
+        """Iterate over the paths of a session's ephemeral znodes."""
         return (path for path, node in self.nodes.items() if node.session == session)
 
     def unused_containers(self) -> list[str]:
-        """The containers whose last child has gone."""
+        """Return the containers that had a child and have none now."""
         return [
             path
             for path, node in self.nodes.items()
@@ -308,7 +308,7 @@ def _check(node: Znode, version: int) -> None:
 
 
 def _validate(path: str) -> None:
-    """Refuse what is no path."""
+    """Refuse a malformed path."""
     names = path.split("/")
     if names[0] or (path != "/" and ("" in names[1:] or "." in names or ".." in names)):
         raise Refused(BAD_ARGUMENTS)

@@ -1,9 +1,9 @@
-"""The simulated network: ordered connections and loose datagrams between hosts that may be cut off.
+"""The simulated network: ordered connections and single datagrams between hosts.
 
-What is sent on a connection arrives in order, late, or never when the connection breaks. A cut
-holds back what is under way in its direction, as retransmission does, and lets it go when it is
-healed: a request may land long after its sender gave up. Datagrams may also be lost, doubled and
-overtaken. Whatever reaches a paused process is handled when it runs again.
+Messages on a connection arrive in order, late, or never if the connection breaks. A cut blocks one
+direction: it holds back the connections' messages in flight, as retransmission does, and delivers
+them when it is healed, so a request may arrive long after its sender gave up. Datagrams may also be
+lost, duplicated and overtaken. Whatever reaches a paused process is handled when it runs again.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Way = tuple[str, str]
 
 
 class Conditions(NamedTuple):
-    """What may befall a message. Chances are per message."""
+    """Delays and chances of faults. Chances are per message, delays in seconds."""
 
     delay_max: float = 0.02
     breaks: float = 0.0
-    """The connection breaks, before the message arrives or after."""
+    """Chance that the connection breaks, before the message arrives or after."""
     lost: float = 0.0
-    """A datagram does not arrive."""
+    """Chance that a datagram does not arrive."""
     doubled: float = 0.0
-    """It arrives twice."""
+    """Chance that it arrives twice."""
     overtaken: float = 0.0
-    """It is late, and others come first."""
+    """Chance that it is late, and later ones arrive first."""
     copied: float = 0.0
-    """A call of the service comes a second time, up to seconds later, as from a proxy."""
+    """Chance that a call of the service arrives again, up to seconds later, as from a proxy."""
     delay_min: float = 0.0
-    """No message takes less than that."""
+    """The shortest delay of a message."""
 
 
 class Host:
@@ -48,7 +48,7 @@ class Host:
         self.mail: list[Action] = []
 
     def deliver(self, action: Action) -> None:
-        """Let the process handle what has arrived, now or when it runs again."""
+        """Run the handler of a message now or, if the process is paused, when it runs again."""
         if self.is_down:
             return
         if self.is_paused:
@@ -57,7 +57,7 @@ class Host:
             action()
 
     def wake(self) -> None:
-        """Go on, and handle what has come meanwhile."""
+        """Resume, and handle the messages that arrived meanwhile."""
         self.is_paused = False
         mail, self.mail = self.mail, []
         for action in mail:
@@ -65,9 +65,9 @@ class Host:
 
 
 class Pipe:
-    """One direction of a connection: what is sent stands in line, and each arrival takes the first.
+    """One direction of a connection: a queue of messages, of which each arrival takes the first.
 
-    So the order is kept, whatever of it was held back by a cut and whatever was still under way.
+    So the order is kept, whether a cut held messages back or they were still in flight.
     """
 
     def __init__(
@@ -79,17 +79,17 @@ class Pipe:
         self._random = network.stream(self._way)
         self._target = target
         self.take = take
-        """Is given what was carried to the other end."""
+        """Called at the other end with each message that was carried."""
         self._last = 0.0
-        self._line: deque[tuple[Action | None, object]] = deque()
+        self._queue: deque[tuple[Action | None, object]] = deque()
         self._held = 0
-        """Arrivals that wait until the way is open."""
+        """How many arrivals wait until the direction is open."""
         self.broken = False
 
     def carry(self, what: object) -> None:
-        """Bring something to the other end."""
+        """Send a message, which is passed to ``take`` at the other end."""
         network = self._network
-        self._line.append((None, what))
+        self._queue.append((None, what))
         if self._held or (network.cuts and self._way in network.cuts):
             self._hold()
             return
@@ -101,11 +101,11 @@ class Pipe:
             when = self._last
         else:
             self._last = when
-        simulation.hand(when, self._arrive, None)
+        simulation.call_at(when, self._arrive, None)
 
     def send(self, action: Action) -> None:
-        """Have something happen at the other end."""
-        self._line.append((action, None))
+        """Send an action, which runs at the other end."""
+        self._queue.append((action, None))
         if self._held or self._network.is_cut(self._way):
             self._hold()
         else:
@@ -114,7 +114,7 @@ class Pipe:
     def _set_out(self) -> None:
         network = self._network
         self._last = max(self._last, self._simulation.now + network.delay(self._way, self._random))
-        self._simulation.hand(self._last, self._arrive, None)
+        self._simulation.call_at(self._last, self._arrive, None)
 
     def _arrive(self, _: None) -> None:
         if self.broken:
@@ -123,7 +123,7 @@ class Pipe:
         if self._held or (network.cuts and self._way in network.cuts):
             self._hold()
             return
-        action, what = self._line.popleft()
+        action, what = self._queue.popleft()
         if action is None and not target.is_paused and not target.is_down:
             self.take(what)
         else:
@@ -138,51 +138,51 @@ class Pipe:
         self._held += 1
 
     def let_go(self) -> None:
-        """The way is open again."""
+        """Send what was held back: the direction is open again."""
         held, self._held = self._held, 0
         for _ in range(held):
             self._set_out()
 
 
 class Network:
-    """All ways between hosts."""
+    """All directions between hosts: which are cut or slow, and how messages fare."""
 
     def __init__(self, simulation: Simulation, conditions: Conditions) -> None:
         self.simulation = simulation
         self._random = simulation.random
         self.change(conditions)
         self.slowed: dict[Way, float] = {}
-        """How much longer a message takes on each way that is slow."""
+        """Extra seconds that a message takes, by direction that is slow."""
         self.cuts: dict[Way, int] = {}
-        """How many cuts there are on each way that is cut."""
+        """How many cuts block each direction that is cut."""
         self._holding: dict[Way, list[Pipe]] = {}
         self._last: dict[Way, float] = {}
 
     def change(self, conditions: Conditions) -> None:
-        """Let messages fare like this from now on."""
+        """Apply these conditions to messages from now on."""
         self.conditions = conditions
         self.delay_min = conditions.delay_min  # these are read for every message
         self.delay_span = conditions.delay_max - conditions.delay_min
 
     def stream(self, way: Way) -> Draw:
-        """Where that is drawn which befalls messages on this way."""
+        """Return the source of random numbers for messages in this direction."""
         simulation = self.simulation
         return simulation.stream(" ".join(("way", *way))) if simulation.is_keyed else self._random
 
     def pipe(self, source: Host, target: Host, take: Callable[[Any], object]) -> Pipe:
-        """One direction of a new connection."""
+        """Create one direction of a new connection."""
         return Pipe(self, source, target, take)
 
     def delay(self, way: Way, random: Draw) -> float:
-        """Draw how long a message is under way: short most of the time. A pipe does the same."""
+        """Draw a message's delay, which is mostly short. ``Pipe.carry`` repeats this inline."""
         return self.delay_min + self.delay_span * random() ** 3 + self.slowed.get(way, 0.0)
 
     def happens(self, chance: float, way: Way) -> bool:
-        """Draw whether something happens on a way."""
+        """Draw whether something happens to a message in a direction."""
         return chance > 0 and self.stream(way)() < chance
 
     def datagram(self, source: Host, target: Host, action: Action, what: str = "") -> None:
-        """Send what may be lost, doubled or overtaken; ``what`` names it for those who look on."""
+        """Send a datagram, which may be lost, doubled or overtaken; ``what`` is for observers."""
         conditions, way = self.conditions, (source.name, target.name)
         random = self.stream(way)
         copies = 2 if self.happens(conditions.doubled, way) else 1
@@ -193,7 +193,7 @@ class Network:
             else:
                 when = self._last[way] = max(when, self._last.get(way, 0.0))
             if not self.happens(conditions.lost, way):
-                self.simulation.hand(when, self._land, (way, target, action))
+                self.simulation.call_at(when, self._land, (way, target, action))
 
     def _land(self, datagram: tuple[Way, Host, Action]) -> None:
         way, target, action = datagram
@@ -206,12 +206,12 @@ class Network:
         return way in self.cuts
 
     def cut(self, ways: list[Way]) -> None:
-        """Let nothing through from one host to another."""
+        """Block these directions."""
         for way in ways:
             self.cuts[way] = self.cuts.get(way, 0) + 1
 
     def heal(self, ways: list[Way]) -> None:
-        """End a cut; what was held back goes on its way."""
+        """End one cut of each of these directions; where it was the last, send what was held."""
         for way in ways:
             self.cuts[way] -= 1
             if not self.cuts[way]:
@@ -220,5 +220,5 @@ class Network:
                     pipe.let_go()
 
     def holding(self, way: Way, pipe: Pipe) -> None:
-        """A pipe holds something back until this way is open."""
+        """Register a pipe that holds messages back until this direction is open."""
         self._holding.setdefault(way, []).append(pipe)

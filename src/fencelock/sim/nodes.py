@@ -1,4 +1,4 @@
-"""Simulated servers: models of Redis behind connections, which freeze, restart and mistell time."""
+"""Simulated servers: models of Redis behind connections, which freeze, restart and misread time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PARSED_MAX = 16
 
 
 class _Parser(threading.local):
-    """Reads requests. Each thread has its own: plays of several threads must not meet."""
+    """Parses requests. Each thread has its own: runs in several threads must not share one."""
 
     def __init__(self) -> None:
-        self._reader = hiredis.Reader()  # for all servers: what arrives is always whole
+        self._reader = hiredis.Reader()  # for all servers: a payload always holds whole requests
         self._parsed: dict[int, tuple[bytes, list[Command]]] = {}
 
     def requests(self, payload: bytes) -> list[Command]:
@@ -34,7 +34,7 @@ class _Parser(threading.local):
             requests.append(understood(words))
         if len(self._parsed) == PARSED_MAX:
             del self._parsed[next(iter(self._parsed))]
-        self._parsed[id(payload)] = payload, requests  # held, so nothing else can lie in its place
+        self._parsed[id(payload)] = payload, requests  # held, so that its id is not used again
         return requests
 
 
@@ -42,8 +42,8 @@ _parser = _Parser()
 
 
 def parsed(payload: bytes) -> list[Command]:
-    """The requests of a message. Several servers are often sent the very same, which is known by
-    its place in memory: to hash a message with a script in it would take as long as to read it."""
+    """Return the requests of a message. Several servers are often sent the same object, which is
+    recognized by its id: to hash a message with a script in it takes as long as to parse it."""
     return _parser.requests(payload)
 
 
@@ -55,7 +55,7 @@ class Node(Server):
         self._simulation = network.simulation
         self._pace = pace
         self.ahead = ahead
-        """Seconds by which its clock is wrong; set it to make that clock step."""
+        """Seconds by which its clock is ahead; set it to make that clock step."""
         self.model = ModelRedis(self.wall_us)
         self.model.publish = self._publish
         self._connections: dict[Connection, None] = {}
@@ -67,12 +67,12 @@ class Node(Server):
         return (WALL_S + self.ahead + self._pace * self._simulation.now) * 1e6
 
     def slew(self, pace: float) -> None:
-        """Let its clock run at another pace from now on; it does not step."""
+        """Run its clock at another pace from now on, without a step."""
         self.ahead += (self._pace - pace) * self._simulation.now
         self._pace = pace
 
     def deliver(self, action: Action) -> None:
-        """A machine answers for a process that is gone: what comes for it is refused."""
+        """Handle a message even if the process is down: its machine refuses what arrives."""
         if self.is_paused:
             self.mail.append(action)
         else:
@@ -87,7 +87,7 @@ class Node(Server):
 
     def receive(self, connection: Connection, payload: bytes) -> None:
         """Serve requests, all at once and in one step."""
-        if connection not in self._connections:  # it knows of no such connection: a reset
+        if connection not in self._connections:  # unknown to this process: a reset
             connection.down.send(partial(connection.lost, "reset by the server"))
             return
         model, now_us = self.model, self.wall_us()
@@ -113,13 +113,13 @@ class Node(Server):
         return len(listeners)
 
     def leave(self, connection: Connection) -> None:
-        """The other end has closed."""
+        """Forget a connection that its client has closed."""
         self._connections.pop(connection, None)
         for listeners in self._channels.values():
             listeners.pop(connection, None)
 
     def crash(self) -> None:
-        """All connections are gone, and whoever comes is refused."""
+        """Crash: all connections are lost, and new ones are refused."""
         self.is_down = True
         self.is_paused, self.mail = False, []
         for connection in self._connections:

@@ -1,4 +1,4 @@
-"""The backends of Redis: one server, or several that do not know each other, under Redlock."""
+"""The Redis backends: one server, or several that do not know each other, under Redlock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..engines.redlock.engine import RedlockEngine
 from .backends import Backend, Held
 from .edge import install
 from .edge_fanout import Edge
-from .model_redis import ModelRedis, Sight
+from .model_redis import LockSnapshot, ModelRedis
 from .network import Host, Network
 from .nodes import Node
 from .world import SimWorld
@@ -35,15 +35,15 @@ class RedisBackend(Backend):
         hosts: list[Any] | None = None,
     ) -> None:
         super().__init__(network, request_timeout, kind, name, hosts)
-        self._sights = None if hosts is None else [Sight() for _ in hosts]
+        self._snapshots = None if hosts is None else [LockSnapshot() for _ in hosts]
         self._seen = [""] * self.nodes
-        """Whom each server had a record of when somebody looked last."""
+        """The owner in each server's last snapshot, whether or not its record has expired since."""
         self._revoked: dict[str, None] = {}
         key, self._shares = name.encode(), holders_of(name, kind).encode()
         beside = b"{%b}:fencelock:" % key
-        self._looks_at = (key, beside + b"queue", beside + b"revoked")
+        self._observed_keys = (key, beside + b"queue", beside + b"revoked")
         if kind != "lock":
-            self._looks_at = (b"", self._shares + b":queue", self._shares + b":revoked")
+            self._observed_keys = (b"", self._shares + b":queue", self._shares + b":revoked")
 
     def _hosts(self) -> list[Any]:
         hosts = list[Any]()
@@ -53,9 +53,11 @@ class RedisBackend(Backend):
             hosts.append(Node(self.network, f"node-{number}", ahead, pace))
         return hosts
 
-    def _sight(self, place: int) -> Sight:
-        sight: Sight = self._sights[place] if self._sights else self.hosts[place].model.sight
-        return sight
+    def _snapshot(self, place: int) -> LockSnapshot:
+        snapshot: LockSnapshot = (
+            self._snapshots[place] if self._snapshots else self.hosts[place].model.snapshot
+        )
+        return snapshot
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         world.edge = Edge(self.network, host, {node.name: node for node in self.hosts})
@@ -68,13 +70,16 @@ class RedisBackend(Backend):
 
     def watch(self, changed: Callable[[], object]) -> None:
         for place, node in enumerate(self.hosts):
-            node.watchers.append(partial(self._look, place, node.model, changed))
+            node.watchers.append(partial(self._update_snapshot, place, node.model, changed))
 
-    def _look(self, place: int, model: ModelRedis, changed: Callable[[], object]) -> None:
-        if model.look(*self._looks_at, self._sights[place] if self._sights else None):
-            sight = self._sight(place)
-            self._seen[place] = sight.owner
-            for owner in sight.revoked:
+    def _update_snapshot(
+        self, place: int, model: ModelRedis, changed: Callable[[], object]
+    ) -> None:
+        other = self._snapshots[place] if self._snapshots else None
+        if model.update_snapshot(*self._observed_keys, other):
+            snapshot = self._snapshot(place)
+            self._seen[place] = snapshot.owner
+            for owner in snapshot.revoked:
                 self._revoked[owner] = None
             changed()
 
@@ -100,17 +105,19 @@ class RedisBackend(Backend):
             return list(self.holders())
         owners: list[str] = []
         for place, node in enumerate(self.hosts):
-            sight = self._sight(place)
-            owners.append(sight.owner if sight.owner and node.wall_us() < sight.until_us else "")
+            snapshot = self._snapshot(place)
+            owners.append(
+                snapshot.owner if snapshot.owner and node.wall_us() < snapshot.until_us else ""
+            )
         return owners
 
     def kept_until(self) -> float:
         (node,) = self.hosts
-        left_s: float = (self._sight(0).until_us - node.wall_us()) / 1e6
+        left_s: float = (self._snapshot(0).until_us - node.wall_us()) / 1e6
         return self.network.simulation.now + left_s
 
     def queue(self) -> Sequence[str]:
-        return self._sight(0).queue
+        return self._snapshot(0).queue
 
     def revoked(self) -> Collection[str]:
         return self._revoked.keys()
@@ -126,7 +133,7 @@ class RedlockBackend(RedisBackend):
 
     nodes = 3
     fifo = False
-    looks_within = 1.5
+    detection_bound_s = 1.5
 
     def holder(self) -> str:
         seen = self._seen

@@ -1,8 +1,8 @@
-"""The guarded register: what the lock protects, at the far end of the network.
+"""The guarded register: the resource that the lock protects, on another simulated host.
 
 It holds one number and its marks. With a guard it refuses a fence below the mark, in the same step
-as the read or the write; the comparison is the one of `fencelock.guards`. Without, it takes all.
-Each slot of a semaphore has a register of its own.
+as the read or the write; the comparison is that of `fencelock.guards`. Without, it accepts every
+fence. Each slot of a semaphore has a register of its own.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Register(Host):
         return self.value
 
     def check(self, fence: int, reading: bool = False) -> None:
-        """Refuse what is below the mark; what is not raises it. Reads count."""
+        """Refuse a fence below the mark, else raise the mark to it. Reads count."""
         if self.guarded:
             self.marks = self.marks.admit(claim(fence, REGISTER, reading=reading))
 
 
-class Desk:
-    """One client's way to the register, with what it did written down."""
+class RegisterClient:
+    """One client's access to the register; it records every operation in the history."""
 
     def __init__(
         self,
@@ -61,15 +61,15 @@ class Desk:
         self._host = host
         self._history = history
         self.role = role
-        """In which the lock is held."""
+        """The role in which the lock is held."""
 
     async def read(self, fence: int) -> int:
-        return await self._ask("read", fence, None)
+        return await self._request("read", fence, None)
 
     async def write(self, fence: int, value: int) -> int:
-        return await self._ask("write", fence, value)
+        return await self._request("write", fence, value)
 
-    async def _ask(self, verb: str, fence: int, value: int | None) -> int:
+    async def _request(self, verb: str, fence: int, value: int | None) -> int:
         client, history, role = self._world.name, self._history, self.role
         name, reading = self._register.name, role == "read"
         op = history.invoke(client, verb, name, fence, value, role=role)
@@ -97,7 +97,7 @@ class Desk:
             history.end("unknown", client, verb, op, name, fence, value)
             raise Unavailable("the register does not answer")
         if isinstance(answers[0], StaleFence):
-            # Of a request that the network doubled, one copy may have been served before.
+            # If the network doubled the request, one copy may have been served before.
             kind = "unknown" if served else "fail"
             history.end(kind, client, verb, op, name, fence, value, "stale")
             raise answers[0]
@@ -106,11 +106,11 @@ class Desk:
 
 
 async def increase(
-    desk: Desk, world: SimWorld, fence: int, seconds: float, check: Callable[[], object]
+    client: RegisterClient, world: SimWorld, fence: int, seconds: float, check: Callable[[], object]
 ) -> None:
-    """Read, think, check, and write one more a moment later: the update that must not be lost."""
-    value = await desk.read(fence)
+    """Read the value, work, check, and write value + 1: the update that must not be lost."""
+    value = await client.read(fence)
     await sleep(world, seconds * 0.7)
     check()
     await sleep(world, seconds * 0.3)
-    await desk.write(fence, value + 1)
+    await client.write(fence, value + 1)

@@ -2,18 +2,18 @@
 
 * One seed decides everything. All chance comes from ``random.Random(seed).random()``, whose
   numbers are the same on every Python, and nothing is ever ordered by a hash or an address.
-* A step runs one task from one trap to the next, or does one thing that is due, such as
-  delivering a message. Which of the ready tasks runs is drawn. Only in a trap is a task
-  interrupted, cancelled, paused or crashed.
-* With ``draws="keyed"`` each consumer of chance has a stream of its own, named by what it is (a
-  process, a way of the network), and the ready tasks run in a fixed order: by the name of their
-  process, and within it as they became ready. So an edit that concerns one process moves nothing
-  of what another does, unless the two meet.
+* A step runs one task from one trap to the next, or runs one timer, such as the delivery of a
+  message. Which of the ready tasks runs is drawn. A task is interrupted, cancelled, paused or
+  crashed only in a trap.
+* With ``draws="keyed"`` each consumer of random numbers has a stream of its own, named after it (a
+  process, a direction of the network), and the ready tasks run in a fixed order: by the name of
+  their process, and within it in the order in which they became ready. So a change to one process
+  leaves another as it was, unless the two interact.
 * Time stands still while a task is ready, then jumps to the next timer.
-* Nothing runs for ever: too many steps, or too much time, is an error.
+* Nothing runs forever: too many steps, or too much time, is an error.
 
 It knows neither World nor any protocol. A simulated network or server is built from ``at()`` (a
-message that is under way), one Process per node, and ``turn()`` wherever a node can be interrupted.
+message in flight), one Process per node, and ``turn()`` wherever a node can be interrupted.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Scheduler:
         self.now = 0.0
         self.steps = 0
         self._events: list[float | str | tuple[object, ...]] = [0.0]
-        """What happened: a moment, then the labels of the tasks that ran and what was noted. It is
-        kept flat, because a tuple for each step would give the collector most of its work."""
+        """The trace: a moment, then the labels of the tasks that ran then, and noted values. It is
+        flat, because a tuple for each step would make most of the garbage collector's work."""
         self.current: Task | None = None
         self.ready: list[Task] = []
         self._tasks: dict[Task, None] = {}
         self._moments: list[float] = []
         self._timers: list[tuple[Task | None, Any, Any]] = []
-        """What is due at each of these moments: a task and the ticket that it waits with; or what
-        to do, and with which word. Two lists, in order: searching a few dozen bare numbers costs
-        a fraction of what a heap of tuples does, and equals stay as they came."""
+        """The timer of each of these moments: a task and the ticket of its wait, or (with no task)
+        a function and its argument. Two lists in order of time: searching a few dozen bare numbers
+        costs a fraction of what a heap of tuples does, and equals keep their order."""
         self._count = 0
         self.is_over = False
 
@@ -85,19 +85,19 @@ class Scheduler:
         return task
 
     def stream(self, key: str) -> Draw:
-        """Where a consumer draws its chance from: one stream for all, or one for each key."""
+        """Return the source of random numbers for a consumer: one for all, or one for each key."""
         if not self.is_keyed:
             return self.random
-        if key not in self._streams:  # a seed that is a text is hashed the same on every Python
+        if key not in self._streams:  # a string seed is hashed the same on every Python
             self._streams[key] = random.Random(f"{self.seed} {key}").random
         return self._streams[key]
 
     def at(self, when: float, action: Callable[[], object]) -> None:
-        """Do something at a moment: heal a network, say."""
-        self.hand(when, _call, action)
+        """Call a function at a moment: to heal a network, say."""
+        self.call_at(when, _call, action)
 
-    def hand(self, when: float, take: Callable[[Any], object], what: object) -> None:
-        """Hand something over at a moment: deliver a message, say."""
+    def call_at(self, when: float, take: Callable[[Any], object], what: object) -> None:
+        """Call a function with an argument at a moment: to deliver a message, say."""
         self._count += 1
         moments = self._moments
         index = bisect_right(moments, when)
@@ -105,7 +105,7 @@ class Scheduler:
         self._timers.insert(index, (None, take, what))
 
     def note(self, *words: object) -> None:
-        """Put something into the trace: values whose repr() is the same in every process."""
+        """Add an entry to the trace: values whose repr() is the same in every process."""
         self._events.append(words)
 
     @property
@@ -123,13 +123,13 @@ class Scheduler:
         return trace
 
     def digest(self) -> str:
-        """A short name for all that happened: equal for equal traces."""
+        """Return a short hash of the trace: equal for equal traces."""
         text = "\n".join(map(repr, self.trace))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def run(self, until: Callable[[], bool] | Flag | float | None = None) -> None:
-        """Run until a condition holds, a flag is set or a moment has come; else until nothing is
-        left to run."""
+        """Run until a condition holds, a flag is set or a moment has come; with None, until nothing
+        is left to run."""
         flag, holds = Flag(), None
         if isinstance(until, Flag):
             flag = until
@@ -138,7 +138,7 @@ class Scheduler:
             flag.is_on = self.now >= until
         else:
             holds = until
-        flag.is_on = flag.is_on  # an attribute of its own: it is read at every step
+        flag.is_on = flag.is_on  # an instance attribute: it is read at every step
         ready, record = self.ready, self._events.append
         draw = self._take_first if self.is_keyed else self._draw
         try:
@@ -179,7 +179,7 @@ class Scheduler:
     def park(
         self, flag: Flag | None = None, when: float | None = None
     ) -> Generator[object, bool, bool]:
-        """The trap: wait for a flag (True) or a moment (False); with neither, for one's turn."""
+        """The trap: wait for a flag (True) or a moment (False); with neither, yield to others."""
         task = self.current
         if self.is_over or task is None:
             raise Cancelled("the simulation is over")
@@ -214,7 +214,7 @@ class Scheduler:
         await self.park()
 
     def close(self) -> None:
-        """Unwind the tasks that have not ended; they can wait for nothing while they clean up."""
+        """Unwind the tasks that have not ended; while they clean up they cannot wait."""
         self.is_over = True
         while self._tasks:
             self.current, _ = self._tasks.popitem()
@@ -231,13 +231,13 @@ class Scheduler:
         return task
 
     def _take_first(self) -> Task:
-        """Take, of the ready tasks of the process that is first by its name, the first."""
+        """Take the first ready task of the process whose name sorts first."""
         ready = self.ready
         index = min(range(len(ready)), key=lambda place: ready[place].process.name)
         return ready.pop(index)
 
     def _ended(self, task: Task, how: BaseException) -> None:
-        """A task came to its end, with a result or without; what it raised is raised here."""
+        """Record the end of a task; raise its error unless the task keeps it or was cancelled."""
         del self._tasks[task]
         if isinstance(how, StopIteration):
             task.end(how.value)
@@ -250,9 +250,9 @@ class Scheduler:
             raise how
 
     def _advance(self, flag: Flag | None) -> bool:
-        """Jump to the next timer and do all that is due then; False when there is none.
+        """Jump to the next moment and run all its timers; return False when no timer is left.
 
-        With a flag: and go on so until it is set or a task is ready.
+        With a flag, go on to later moments until the flag is set or a task is ready.
         """
         moments, timers, ready, now, moved = (
             self._moments,
@@ -268,7 +268,7 @@ class Scheduler:
             del moments[0]
             task, action, word = timers.pop(0)
             if task is not None and task.trap != action:
-                continue  # it has gone on meanwhile
+                continue  # the task has left that wait meanwhile
             moved = True
             self.steps += 1
             if when > now:

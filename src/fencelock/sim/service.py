@@ -1,12 +1,12 @@
-"""The lock service, simulated: clients, two nodes that know nothing of each other, a store.
+"""The lock service, simulated: clients, two nodes that do not know each other, a store.
 
-The client engine is the package's own, and so are the handlers, tickets and all else of a node; in
-between is a simulated wire, which carries calls and answers. Sockets and the ASGI application are
-left out. The store is that of the backend of this name, behind datagrams.
+The client engine is the package's own, and so are the handlers, tickets and everything else in a
+node; between them is a simulated network, which carries calls and answers. Sockets and the ASGI
+application are left out. The store is that of ``StoreBackend``, behind datagrams.
 
-A node freezes, is killed and comes back with an empty memory, and is cut off from its clients or
-from the store. Where messages are doubled, so are calls, as a proxy does that tries again: the copy
-comes up to seconds later, to the same node, and nobody reads its answer.
+A node freezes, is killed and restarts with an empty memory, and is cut off from its clients or
+from the store. Where messages are doubled, so are calls, as by a proxy that retries: the copy
+arrives up to seconds later, at the same node, and its answer is dropped.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from .tasks import Flag
 from .world import SimWorld
 
 PORT = 80
-COPY_S = 2.0  # a copy of a call comes up to so much later
+COPY_S = 2.0  # a copy of a call arrives at most this much later
 _encode = msgspec.json.Encoder().encode
 
 
 class Sent(NamedTuple):
-    """A call on its way."""
+    """A call as it is sent over the network."""
 
     method: str
     target: str
@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 
 
 class _Audit:
-    """Nobody reads it."""
+    """An audit log that drops everything."""
 
     writable = True
 
@@ -82,7 +82,7 @@ class ServiceNode(Server):
         self.world: SimWorld = self._simulation.world(name)
         super().__init__(name)
         self._connections: dict[Connection, Call | None] = {}
-        """With the call that each of them waits for."""
+        """The open connections, each with its call that may wait, or None."""
         self.watchers: list[Action] = []
         self.restart(forgets=True)
 
@@ -97,7 +97,7 @@ class ServiceNode(Server):
 
     @property
     def ahead(self) -> float:
-        """By how much its wall clock is wrong, which nothing looks at."""
+        """Seconds by which its wall clock is ahead, which nothing reads."""
         return self.world.wall_ahead
 
     @ahead.setter
@@ -105,7 +105,7 @@ class ServiceNode(Server):
         self.world.wall_ahead = seconds
 
     def restart(self, forgets: bool) -> None:
-        """Begin anew, and remember nothing: a node never does."""
+        """Start a new process with an empty memory, whatever ``forgets`` is."""
         self._starts += 1
         name, (ahead, pace) = f"{self.name}.{self._starts}", self._backend.clock(self.name)
         self.world = self._simulation.world(name, ahead=ahead, pace=pace)
@@ -117,7 +117,7 @@ class ServiceNode(Server):
         self._simulation.start(self.service.tickets.sweep(), self.world, "sweep")
 
     def crash(self) -> None:
-        """All connections are gone, and whoever comes is refused."""
+        """Crash: all connections are lost, and new ones are refused."""
         self.world.crash()
         self.is_down = True
         self._paused, self.mail = False, []
@@ -126,17 +126,17 @@ class ServiceNode(Server):
         self._connections = {}
 
     def deliver(self, action: Action) -> None:
-        """A machine answers for a process that is gone: what comes for it is refused."""
+        """Handle a message even if the process is down: its machine refuses what arrives."""
         if self.is_paused:
             self.mail.append(action)
         else:
             action()
 
     def waiting(self) -> list[str]:
-        """Who has a call here that may wait, as a poll does."""
+        """Return the clients with a call here that may wait, as a poll does."""
         return [connection.client for connection, call in self._connections.items() if call]
 
-    # What a connection needs of its other end.
+    # What a connection calls on its server
 
     def accept(self, connection: Connection) -> None:
         if self.is_down:
@@ -152,18 +152,18 @@ class ServiceNode(Server):
         self._simulation.start(self._serve(connection, payload), self.world, "serve")
 
     def leave(self, connection: Connection) -> None:
-        """The other end has closed: a call that waits is told."""
+        """Forget a connection that its client has closed; a call that waits is told."""
         call = self._connections.pop(connection, None)
         if call is not None:
             call.hang_up()
 
     def copy(self, sent: Sent) -> None:
-        """Serve a call a second time, for somebody who does not read the answer."""
+        """Serve a call a second time and drop the answer."""
         if not self.is_down:
             self._simulation.start(self._serve(None, sent), self.world, "copy")
 
     async def _serve(self, connection: Connection | None, sent: Sent) -> None:
-        """As the application does: see ``service/app.py``."""
+        """Serve a call as the ASGI application does: see ``service/app.py``."""
         node = self.service.node
         path, _, query = sent.target.partition("?")
         exact = sent.headers.get("fencelock-names") == "exact"
@@ -197,7 +197,7 @@ class Edge:
         self._closing: list[SimConnection] = []
 
     def close(self, connection: SimConnection) -> None:
-        """Close in the order in which they were made: a pool knows no order."""
+        """Close a connection now, after those made before it: a pool closes them in no order."""
         self._closing.append(connection)
         if len(self._closing) == 1:
             simulation = self.network.simulation
@@ -222,17 +222,17 @@ class SimConnection:
         self._where = where
         self._response: Response | None = None
         self.changed = Flag()
-        """It was answered, established or broken."""
+        """Set when a response arrives or the connection is established or broken."""
         self.is_closed = False
         self.number = world.simulation.steps
         network = self._edge.network
-        self._link = Connection(network, self._edge.host, node, self._heard, self._ended)
+        self._connection = Connection(network, self._edge.host, node, self._received, self._ended)
 
     async def dial(self, timeout: float) -> None:
         world = self._world
-        self._link.dial(self.changed.set)
+        self._connection.dial(self.changed.set)
         await world.wait(self.changed, min(world.now() + timeout, world.limit()))
-        if not self._link.is_established or self.is_closed:
+        if not self._connection.is_established or self.is_closed:
             self.drop("no answer")
             raise unreachable(self._where, "no answer in time")
 
@@ -244,7 +244,7 @@ class SimConnection:
         self.changed.clear()
         try:
             await world.simulation.turn()
-            self._link.send(sent)
+            self._connection.send(sent)
             self._double(sent)
             await world.wait(self.changed, world.now() + timeout)
         except BaseException:
@@ -256,9 +256,10 @@ class SimConnection:
         return self._response
 
     def _double(self, sent: Sent) -> None:
-        """Have a call come again. Not one that is answered at once that the lock is busy: that ends
-        no attempt, so a copy may be granted later, to nobody, and keeps the lock for a ttl. Nor is
-        an acquire copied after its lease can have ended: nobody can tell it from another attempt.
+        """Draw whether the call arrives a second time, later. Not a call that is answered at once
+        when the lock is busy: that ends no attempt, so a copy may be granted later, to nobody, and
+        hold the lock for a ttl. Nor does the copy of an acquire arrive after its lease can have
+        ended: nothing tells it from another attempt.
         """
         body = json.loads(sent.body or b"{}")
         wants = [body] if sent.target.endswith("/acquire") else body.get("wants", [])
@@ -272,7 +273,7 @@ class SimConnection:
             later = network.simulation.now + latest * network.stream(way)() ** 2
             network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
 
-    def _heard(self, response: Any) -> None:
+    def _received(self, response: Any) -> None:
         self._response = response
         self.changed.set()
 
@@ -282,7 +283,7 @@ class SimConnection:
 
     def drop(self, why: str) -> None:
         self.is_closed = True
-        self._link.close()
+        self._connection.close()
         self.changed.set()
 
     def closed_by_node(self) -> bool:
@@ -308,20 +309,20 @@ async def _connect(
 
 
 class ServiceBackend(StoreBackend):
-    """Two nodes before the store."""
+    """Two nodes in front of the store."""
 
     names: tuple[str, ...] = ("node-0", "node-1")
-    """Of the nodes."""
-    looks_within = 1.5
+    """The names of the nodes."""
+    detection_bound_s = 1.5
     is_tiered = True
 
     def _hosts(self) -> list[Any]:
         store = super()._hosts()
-        self.hosts = store  # which the nodes begin with
+        self.hosts = store  # the nodes' constructors reach the store through it
         return [*store, *(ServiceNode(self, name) for name in self.names)]
 
     def clock(self, name: str) -> tuple[float, float]:
-        """By how much the clock of a node that begins is ahead, and its pace."""
+        """Draw how many seconds the clock of a node that starts is ahead, and its pace."""
         random = self.network.simulation.stream(f"clock {name}")
         pace = 1 + (random() - 0.5) * 0.006
         return random() * 1e5, pace
@@ -333,7 +334,7 @@ class ServiceBackend(StoreBackend):
         return owner_of(ANONYMOUS.name, id_of(owner), self.name, None)
 
     def reach(self, world: SimWorld, host: Host) -> None:
-        """Let the connections of a process go over the network."""
+        """Connect a process to the simulated network."""
         world.edge = Edge(self.network, host, {node.name: node for node in self.hosts[1:]})
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
@@ -345,7 +346,7 @@ class ServiceBackend(StoreBackend):
 
 
 class SteadyBackend(ServiceBackend):
-    """The same with nodes that are counted from 1, and whose clocks are right."""
+    """A ServiceBackend whose nodes are counted from 1 and have exact clocks."""
 
     names = ("node-1", "node-2")
 
@@ -358,7 +359,7 @@ def _simulated() -> Connect:
 
 
 def install() -> None:
-    """Let the engine find its connections in the simulator."""
+    """Register the simulator's connections with the engine."""
     wire.CONNECTS["sim"] = _simulated
 
 

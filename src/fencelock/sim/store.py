@@ -1,4 +1,4 @@
-"""The linearizable store: that of the memory engine, in a process of its own behind datagrams."""
+"""The linearizable store: the memory engine's, in a process of its own, reached by datagrams."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ R = TypeVar("R")
 
 
 def record_of(store: Store, lock: str) -> Record | None:
-    """Who has the lock, as the store has it."""
+    """Return the store's record of the lock's holder, or None."""
     name = store.names.get(("lock", lock))
     return None if name is None else next(iter(name.records.values()), None)
 
 
 def queue_of(store: Store, kind: str, lock: str) -> list[str]:
-    """The owners that wait, as the store has them."""
+    """Return the owners in the store's queue."""
     name = store.names.get((kind, lock))
     return [] if name is None else list(name.queue)
 
 
 class StoreNode(Host):
-    """The process in which the store lives."""
+    """The process that runs the store."""
 
     def __init__(self, world: SimWorld) -> None:
         super().__init__("store")
@@ -112,23 +112,23 @@ class StoreBackend(Backend):
 
 
 class Remote(Engine):
-    """A client of the store: it asks, and gives up when no answer comes."""
+    """A client of the store: it sends each call as a datagram, and gives up if no answer comes."""
 
     schemes = ("remote",)
     traits = MemoryEngine.traits
 
     def __init__(self, backend: StoreBackend, world: SimWorld, host: Host) -> None:
         super().__init__(world, Address("remote"))
-        self._cast = backend
+        self._backend = backend
         self._sim_world = world
         self._host = host
         self._pushes: dict[Signal, _Push] = {}
 
     async def open(self) -> None:
-        """Nothing to reach."""
+        """Do nothing: there is no connection to open."""
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no connection to close."""
 
     async def acquire(self, request: Request) -> Grant | Busy:
         asked_at = self.world.now()
@@ -153,7 +153,7 @@ class Remote(Engine):
         return await self._call("revoke", lambda engine: engine.revoke(name, reason))
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        push = _Push(self._cast, self._host, signal)
+        push = _Push(self._backend, self._host, signal)
         await self._call("watch", lambda engine: engine.watch(request, push))
 
     async def unwatch(self, request: Request) -> None:
@@ -163,14 +163,14 @@ class Remote(Engine):
         await self._call("announce", lambda engine: engine.announce(name))
 
     async def observe(self, name: str, signal: Signal) -> None:
-        push = self._pushes[signal] = _Push(self._cast, self._host, signal)
+        push = self._pushes[signal] = _Push(self._backend, self._host, signal)
         await self._call("observe", lambda engine: engine.observe(name, push))
 
     async def unobserve(self, name: str, signal: Signal) -> None:
         push = self._pushes.pop(signal)
 
         async def unobserve(engine: MemoryEngine) -> None:
-            if (name, push) in engine.store.observers:  # what asks for it may arrive twice
+            if (name, push) in engine.store.observers:  # the request may arrive twice
                 await engine.unobserve(name, push)
 
         await self._call("unobserve", unobserve)
@@ -189,7 +189,7 @@ class Remote(Engine):
         return granted(name, owner, fence, ttl, asked_at, share)
 
     async def _call(self, what: str, ask: Callable[[MemoryEngine], Coroutine[Any, Any, R]]) -> R:
-        network, node = self._cast.network, self._cast.node
+        network, node = self._backend.network, self._backend.node
         answers, answered = list[R](), Flag()
 
         def arrive() -> None:
@@ -202,22 +202,22 @@ class Remote(Engine):
 
         await self._sim_world.simulation.turn()  # a cancellation may come before it is sent
         network.datagram(self._host, node, arrive, what)
-        await self.world.wait(answered, self.world.now() + self._cast.request_timeout)
+        await self.world.wait(answered, self.world.now() + self._backend.request_timeout)
         if not answers:
             raise OutcomeUnknown("no answer")
         return answers[0]
 
 
 class _Push:
-    """What the store sets: the waiter hears of it a little later, or not at all."""
+    """A signal that the store sets: a datagram brings it to the waiter later, or not at all."""
 
     def __init__(self, backend: StoreBackend, host: Host, signal: Signal) -> None:
-        self._cast = backend
+        self._backend = backend
         self._host = host
         self._signal = signal
 
     def set(self) -> None:
-        self._cast.network.datagram(self._cast.node, self._host, self._signal.set, "woken")
+        self._backend.network.datagram(self._backend.node, self._host, self._signal.set, "woken")
 
     def clear(self) -> None:
         self._signal.clear()

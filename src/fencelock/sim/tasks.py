@@ -1,7 +1,7 @@
 """The processes of a simulation, their tasks, and the flags that tasks wait for.
 
-A task that waits has a ticket. Whoever wakes it (a flag, a timer, a cancellation) shows that
-ticket, and a ticket counts once: it does not matter that two of them come together.
+A task that waits has a ticket. What wakes it (a flag, a timer, a cancellation) presents that
+ticket, and a ticket counts once, so two of them may come at the same time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-TRAP = object()  # what a task that waits for the scheduler yields, and nothing else does
+TRAP = object()  # yielded by a task that waits for the scheduler, and by nothing else
 
 
 class Cancelled(BaseException):
@@ -17,16 +17,16 @@ class Cancelled(BaseException):
 
 
 class Process:
-    """What is paused and what crashes: the tasks of one process run, or none of them does."""
+    """The unit that is paused or crashes: either all tasks of a process run, or none does."""
 
     def __init__(self, name: str, ready: list[Task]) -> None:
         self.name = name
         self.ready = ready
-        """Where its tasks go that can run: one list for all processes."""
+        """The tasks that can run: one list for all processes."""
         self.held: list[Task] = []
-        """Where they stay while the process is halted."""
+        """Its ready tasks while the process is halted."""
         self.begun = 0
-        """How many tasks it has begun, where tasks are counted for each process."""
+        """How many tasks it has begun, if tasks are counted for each process (keyed draws)."""
         self.is_halted = False
         self.is_crashed = False
 
@@ -42,7 +42,7 @@ class Process:
             self.held = []
 
     def crash(self) -> None:
-        """Stop the process for ever; nothing is cleaned up."""
+        """Stop the process for good; nothing is cleaned up."""
         self.is_halted = self.is_crashed = True
 
 
@@ -50,16 +50,16 @@ class Flag:
     """A signal that wakes the tasks that wait for it.
 
     It has no constructor: a simulation makes more of them than of anything else, and most are set
-    before anybody waits, or never.
+    before a task waits, or never.
     """
 
     is_on = False
     first: Task | None = None
-    """Who waits, or did: mostly nobody else does."""
+    """The task that waits, or did: mostly it is the only one."""
     ticket = 0
-    """With which ticket."""
+    """The ticket of that task's wait."""
     others: dict[int, Task] | None = None
-    """Who came after that one, by their tickets."""
+    """The tasks that came after that one, by their tickets."""
 
     def set(self) -> None:
         self.is_on = True
@@ -113,32 +113,32 @@ class Task:
         """Whether it was a cancellation that ended it."""
         self._work = work
         self.send = work.send
-        """Runs it to its next trap, with the answer to its wait."""
+        """Runs it to its next trap, with the result of its wait."""
         self.keeps_error = False
-        """What it raises is for somebody to look at, and does not end the simulation."""
+        """Whether its exception is kept in ``error`` and does not end the simulation."""
         self.error: BaseException | None = None
         self.cancelling = False
-        """Cancelled is to be raised in it at its next step."""
+        """Whether Cancelled is to be raised in it at its next step."""
         self.ticket = 0
-        """Of the trap that it waits in; 0 while it is ready or runs."""
+        """The ticket of the trap that it waits in; 0 while it is ready or runs."""
         self.trap = 0
-        """The ticket of the trap that it came to last; 0 when it has ended."""
+        """The ticket of the last trap that it came to; 0 when it has ended."""
         self.answer: bool | None = None
-        """To its wait: whether the flag was set."""
+        """The result of its wait: whether the flag was set."""
 
     @property
     def done(self) -> bool:
         return self.ended.is_on
 
     def cancel(self) -> None:
-        """Have Cancelled raised in it at its next step."""
+        """Raise Cancelled in it at its next step."""
         if not self.done:
             self.cancelling = True
             if self.ticket:
                 self.wake(self.ticket, False)
 
     def wake(self, ticket: int, answer: bool | None) -> None:
-        """Make it ready, with the answer to its wait."""
+        """Make it ready, with the result of its wait, unless the ticket is out of date."""
         if self.ticket == ticket:
             self.ticket, self.answer = 0, answer
             self.process.ready.append(self)
@@ -149,7 +149,7 @@ class Task:
         return self._work.throw(Cancelled())
 
     def end(self, result: Any) -> None:
-        """It has ended."""
+        """Record its result, and wake the tasks that wait for its end."""
         self.result = result
         self.trap = 0
         self.ended.set()
@@ -159,4 +159,4 @@ class Task:
         try:
             self._work.close()
         except (Cancelled, Exception):
-            pass  # it wanted to wait while it cleaned up
+            pass  # it tried to wait while it cleaned up

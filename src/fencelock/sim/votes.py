@@ -1,7 +1,7 @@
-"""Look on while a Redlock engine counts its votes: who has granted, and until when that is valid.
+"""An observer of a Redlock engine's votes: which servers granted, and until when that is valid.
 
-What is told are values of the engine itself: the answers that its round has got so far, and the
-grant that it made of them. Nothing is decided here.
+All values are the engine's own: the answers that its broadcast has so far, and the grant that it
+made of them. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .edge_fanout import Edge
 
 
 class Votes:
-    """The votes of one process, of its round under way or of what it holds."""
+    """The votes of one process: of its current broadcast, or of the lease that it holds."""
 
     def __init__(self, edge: Edge, engine: Any) -> None:
         self._nodes = list(edge.nodes)
@@ -31,30 +31,30 @@ class Votes:
         engine.release, engine.withdraw = self.release, self.withdraw
 
     def _begun(self, broadcast: Broadcast) -> None:
-        """A round has begun; those that ask for no vote are left out."""
-        if isinstance(getattr(broadcast.cast, "__self__", None), Election | Renewal):
+        """Note the broadcast that has begun, if it is an election or a renewal."""
+        if isinstance(getattr(broadcast.count_vote, "__self__", None), Election | Renewal):
             self._round = broadcast
 
     def forget(self) -> None:
-        """It holds nothing any more."""
+        """Forget the broadcast and the grant: the process holds nothing any more."""
         self._round = self._grant = None
 
     def granted(self) -> list[str]:
-        """The servers that have granted, in their order."""
+        """Return the names of the servers that have granted, in the order of the nodes."""
         answers = [] if self._round is None else self._round.answers
         is_yes = is_grant
         if self._round is not None and isinstance(
-            getattr(self._round.cast, "__self__", None), Renewal
+            getattr(self._round.count_vote, "__self__", None), Renewal
         ):
             is_yes = _extends
         return [node for node, answer in zip(self._nodes, answers, strict=False) if is_yes(answer)]
 
     @property
     def valid_until(self) -> float | None:
-        """Until when, on the clock of the process, the engine takes the last grant for valid."""
+        """When, on the clock of the process, the last grant ends; None without a grant."""
         return None if self._grant is None else self._grant.valid_until
 
-    # The calls of the engine
+    # The engine's methods, wrapped
 
     async def acquire(self, request: Request) -> Grant | Busy:
         self.forget()
@@ -89,5 +89,5 @@ class Votes:
 
 
 def _extends(answer: Any) -> bool:
-    """Whether a server has extended the only lease that it was asked for."""
+    """Return whether a server has extended the only lease in a renewal."""
     return answer.__class__ is list and not answer

@@ -1,13 +1,13 @@
-"""The simulated world: its verbs trap to a seeded scheduler with virtual time.
+"""The simulated world: its methods trap to a seeded scheduler with virtual time.
 
     with Simulation(seed) as simulation:
         world = simulation.world("one")
         simulation.start(protocol(world), world)
         simulation.run()
 
-Each SimWorld is one process. It can be paused and can crash, and has a clock of its own that may
-be set differently and run at another pace. One seed decides everything, so a failure is a seed.
-The rules of the scheduler stand in ``scheduler.py``.
+Each SimWorld is one process. It can be paused and can crash, and has its own clock, which may be
+offset and run at another pace. One seed decides everything, so a seed reproduces a failure.
+``scheduler.py`` documents the scheduler's rules.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ WALL_S = 1_700_000_000  # what the wall clocks show when a simulation begins
 
 @contextmanager
 def no_collection() -> Generator[None]:
-    """Let nothing be finalized that an earlier run left behind: this one is on its own.
+    """Turn garbage collection off, so that no finalizer of an earlier run runs within this one.
 
-    Runs of several threads overlap: the last one to end turns collection on again.
+    Runs in several threads may overlap: the last one to end turns collection on again.
     """
     with _mutex:
         if not _running:
@@ -59,10 +59,10 @@ _was_on = list[bool]()
 
 
 class Simulation(Scheduler):
-    """A scheduler whose processes are worlds. Leave it (``with``) to unwind what never ended."""
+    """A scheduler whose processes are worlds. Leaving it (``with``) unwinds unfinished tasks."""
 
     def world(self, name: str, *, ahead: float = 0.0, pace: float = 1.0) -> SimWorld:
-        """A new process. Its clock starts so many seconds ahead of the true time."""
+        """Create a process. Its clock starts ``ahead`` seconds ahead of the true time."""
         return SimWorld(self, name, ahead, pace)
 
     def start(self, work: Coroutine[Any, Any, Any], world: SimWorld, label: str = "main") -> Task:
@@ -93,9 +93,9 @@ class SimWorld(Process):
         super().__init__(name, simulation.ready)
         self.simulation = simulation
         self.wall_ahead = 0.0
-        """Seconds by which its wall clock is wrong; set it to make that clock step."""
+        """Seconds by which its wall clock is ahead; set it to make that clock step."""
         self.edge: Any = None
-        """Gives the engines of this process their wires: the end of a simulated network."""
+        """This process's end of a simulated network, over which its engines connect."""
         self._ahead = ahead
         self._pace = pace
         self._draw = simulation.stream(f"process {name}")
@@ -104,17 +104,17 @@ class SimWorld(Process):
         """The clock of this process. Bound once: it is read on every step."""
 
     def true_time(self, moment: float) -> float:
-        """When, in the simulation's time, the clock of this process shows a moment."""
+        """Return the simulation's time at which the clock of this process shows a moment."""
         when = (moment - self._ahead) / self._pace
         while self._ahead + self._pace * when < moment:  # rounding: a timer never comes early
             when = math.nextafter(when, math.inf)
         return when
 
     def admit(self) -> None:
-        """Everywhere in the simulation is right."""
+        """Do nothing: a simulated world can be used anywhere in its simulation."""
 
     def unbound(self) -> None:
-        """Blocks end themselves: there are no signals here."""
+        """Do nothing: there are no signal handlers here, so every block ends itself."""
 
     def stalls(self) -> str:
         return ""
@@ -143,13 +143,13 @@ class SimWorld(Process):
         return 0
 
     def mutex(self) -> AbstractContextManager[object]:
-        return RLock()  # one thread runs all, so nobody ever waits for it; it costs least
+        return RLock()  # one thread runs everything, so nothing waits for it; it costs least
 
     def signal(self) -> Signal:
         return Flag()
 
     def wait(self, signal: Signal, deadline: float | None) -> CoroutineType[Any, Any, bool]:
-        # The trap itself, and not a coroutine around it: every step goes through all that wait.
+        # The trap itself, not a coroutine around it: each step passes every frame that awaits.
         task = self.simulation.current
         if task is not None and task.limit != NO_LIMIT:
             deadline = task.limit if deadline is None else min(deadline, task.limit)
@@ -229,7 +229,7 @@ class SimWorld(Process):
 
 
 class _Until:
-    """A block of one task whose waits end by a moment."""
+    """A block in one task whose waits end at a moment at the latest."""
 
     def __init__(self, task: Task, moment: float) -> None:
         self._task = task
@@ -256,7 +256,7 @@ class _Spawned:
 
 
 class _Adopted:
-    """An adopted client: a call is made between two traps, so that others' calls come between."""
+    """An adopted client: each call runs between two traps, so that other tasks run in between."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -269,4 +269,4 @@ class _Adopted:
             await self._simulation.turn()
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to release."""

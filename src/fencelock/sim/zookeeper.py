@@ -1,4 +1,4 @@
-"""The backend of ZooKeeper: an ensemble of three that has a leader."""
+"""The ZooKeeper backend: an ensemble of three members that begins with a leader."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .zookeeper_member import Member, ensemble
 install()
 
 ROOT = DEFAULT_ROOT
-"""The folder of all locks."""
+"""The znode under which all locks are kept."""
 
 
 class ZooKeeperBackend(Backend):
-    """Three members. What is kept is what the furthest of them has applied."""
+    """Three members. The state of the lock is what the most advanced of them has applied."""
 
     is_tiered = True
-    looks_within = 60.0
+    detection_bound_s = 60.0
     session_s = 0.0
-    """The timeout of its clients' sessions; 0: four times what they wait for an answer."""
+    """The timeout of its clients' sessions; 0 means four times their request timeout."""
 
     def _hosts(self) -> list[Any]:
         return list(ensemble(self.network))
@@ -39,7 +39,7 @@ class ZooKeeperBackend(Backend):
         return f"{ROOT}/{paths.encode(self.name)}"
 
     def reach(self, world: SimWorld, host: Host) -> None:
-        """Let the connections of a process go over the network."""
+        """Connect a process to the simulated network."""
         world.edge = ZooKeeperEdge(self.network, host, {one.name: one for one in self.hosts})
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
@@ -52,8 +52,8 @@ class ZooKeeperBackend(Backend):
         return paths.protected(owner, "kazoo")
 
     def contenders(self, member: Member) -> list[tuple[str, int]]:
-        """By what a member knows those that contend for the lock, the holder first, and the session
-        that each of them lives with."""
+        """Return the contenders of the lock as a member has them, the holder first: the hash of
+        each owner, and the session of its znode."""
         path, nodes = self._folder, member.tree.nodes
         folder = nodes.get(path)
         found = [] if folder is None else paths.contenders(folder.children)
@@ -75,7 +75,7 @@ class ZooKeeperBackend(Backend):
         return self.revoked_at(self._furthest())
 
     def revoked_at(self, member: Member) -> Collection[str]:
-        """Owners from whom the lock was taken, as one member has them."""
+        """Return the owners whose lease was revoked, as one member has them."""
         node = member.tree.nodes.get(f"{ROOT}/{paths.REVOKED}")
         reasons: dict[str, str] = json.loads(node.data) if node is not None and node.data else {}
         return [child[: paths.HASH_DIGITS] for child in reasons]

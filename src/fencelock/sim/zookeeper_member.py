@@ -1,11 +1,11 @@
 """One member of a simulated ZooKeeper ensemble: it leads or follows, and serves its clients.
 
-* The leader gives each write a number (a zxid: the epoch of the leader, then a count) and sends it
-  to the others. What a majority has in its log is committed, and every member applies it in order.
+* The leader gives each write a number (a zxid: the epoch of the leader, then a count) and proposes
+  it to the others. An entry in the logs of a majority is committed; all members apply it in order.
 * A member answers reads from what it has applied, and a write when it has applied that itself.
-* The leader ends a session that no member has heard of for its timeout.
-* A follower that does not hear its leader, and a leader that does not hear a majority, serves
-  nobody. Those who look for a leader take the one whose log reaches furthest.
+* The leader ends a session from which no member has received anything for the session's timeout.
+* A follower that receives nothing from its leader, and a leader that receives nothing from a
+  majority, serves no clients. Members that look for a leader elect the one with the newest log.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .world import WALL_S
 from .zookeeper_wire import Hello, Op
 
 TICK_S = 0.5
-SYNC_S = 3 * TICK_S  # how long a leader and its followers may not hear each other
+SYNC_S = 3 * TICK_S  # how long a leader and its followers may receive nothing from each other
 SESSION_MIN_S, SESSION_MAX_S = 2 * TICK_S, 80 * TICK_S
-CONTAINERS_S = 60.0  # how often the leader looks for containers that are not used any more
+CONTAINERS_S = 60.0  # how often the leader checks for containers that are not used any more
 SESSION_MOVED = -118
 
 Role = Literal["looking", "following", "leading"]
 
 
 class Record(NamedTuple):
-    """An entry of the log, and which request of which member it answers."""
+    """An entry of the log, and the member and request (``tag``) that it belongs to."""
 
     entry: Entry
     origin: str = ""
@@ -40,7 +40,7 @@ class Record(NamedTuple):
 
 
 class Client:
-    """A connection of a client, and what it has asked for."""
+    """A connection of a client, and its requests that wait."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -48,13 +48,13 @@ class Client:
         self.session = 0
         self.queue: deque[tuple[int, Op]] = deque()
         self.waits: Callable[[Answer, int], object] | None = None
-        """Takes the answer that the leader owes, with its zxid; nothing else is served before."""
+        """Called with the leader's answer and its zxid; until then no other request is served."""
 
     def say(self, data: bytes) -> None:
         self.connection.down.carry(data)
 
     def tell(self, kind: int, path: str) -> None:
-        """Tell of a change that it watches for."""
+        """Send the event of a watch."""
         self.say(wire.event(kind, path))
 
 
@@ -62,7 +62,7 @@ class Member(Server):
     """One server of an ensemble, with a clock of its own."""
 
     on_role: Callable[[], object] | None = None
-    """Called when it begins to look for a leader, to follow or to lead, if somebody looks on."""
+    """Called when it begins to look for a leader, to follow or to lead, if an observer set it."""
 
     def __init__(
         self, network: Network, number: int, ahead: float, pace: float, name: str = ""
@@ -70,9 +70,9 @@ class Member(Server):
         super().__init__(name or f"node-{number}")
         self.number = number
         self.ahead = ahead
-        """Seconds by which its wall clock is wrong; set it to make that clock step."""
+        """Seconds by which its wall clock is ahead; set it to make that clock step."""
         self.watchers: list[Callable[[], object]] = []
-        """Called when it has applied something."""
+        """Called whenever it has applied an entry."""
         self._network = network
         self._simulation = network.simulation
         self._pace, self._offset = pace, 0.0
@@ -83,27 +83,28 @@ class Member(Server):
         self.forget()
 
     def forget(self) -> None:
-        """Lose all that it has kept."""
+        """Lose the log, the tree and the epochs, and look for a leader."""
         self.tree = Tree()
         self._log: list[Record] = []
         self._applied = 0
-        """How many of the log."""
+        """How many entries of the log are applied."""
         self._epoch = self._accepted = 0
-        """Of the leader whose log it has, and the last one that it has promised to follow."""
+        """The epoch of the leader whose log it has; the last epoch that it promised to follow."""
         self._be("looking")
 
     def _be(self, role: Role) -> None:
         self.role: Role = role
         self._leader: str = self.name if role == "leading" else ""
         self.serves = False
-        """It has a leader, and a majority follows that."""
+        """Whether it has a leader that a majority follows."""
         self._seen: dict[str, tuple[float, int, tuple[int, int, int]]] = {}
-        """Who else looks for a leader, since when, and what they have."""
+        """The other members that look for a leader: when each last said so, the epoch that it has
+        accepted, and its vote (epoch, last zxid, number)."""
         self._votes: set[str] = set()
         self._stood_at = self.now() - TICK_S
-        self._heard: dict[str, float] = {}
+        self._last_contact: dict[str, float] = {}
         self._touched: dict[int, None] = {}
-        # Of a leader:
+        # Used by a leader only:
         self._acked: dict[str, int] = {}
         self._committed = self._zxid = 0
         self._ends: dict[int, float] = {}
@@ -114,16 +115,16 @@ class Member(Server):
             self.on_role()
 
     def join(self, members: Sequence[Member]) -> None:
-        """Be one of these from now on."""
+        """Join an ensemble of these members, and start ticking."""
         for other in members:
             if other is not self:
-                take = partial(other.hear, self.name)
+                take = partial(other.receive_from, self.name)
                 self._pipes[other.name] = self._network.pipe(self, other, take)
         self._majority = len(members) // 2 + 1
         self._after_tick(None)
 
     def begin(self, leader: Member) -> None:
-        """Have this leader from the beginning on."""
+        """Begin with this leader in place, without an election."""
         if leader is self:
             self.lead(1)
             for name in self._pipes:
@@ -134,11 +135,11 @@ class Member(Server):
 
     @property
     def leader(self) -> str:
-        """The name of the leader that it has, itself included; nothing while it has none."""
+        """The name of its leader, which may be itself; empty while it has none."""
         return self._leader
 
     def session_end(self, session: int) -> float | None:
-        """When, in true time, a leader ends a session unless it hears of it; else None."""
+        """Return when, in true time, this leader ends a session unless it is touched; else None."""
         end = self._ends.get(session)
         return None if end is None else (end - self._offset) / self._pace
 
@@ -151,19 +152,19 @@ class Member(Server):
         return (WALL_S + self.ahead + self.now()) * 1e6
 
     def slew(self, pace: float) -> None:
-        """Let its clock run at another pace from now on; it does not step."""
+        """Run its clock at another pace from now on, without a step."""
         self._offset += (self._pace - pace) * self._simulation.now
         self._pace = pace
 
     def _after_tick(self, _: None) -> None:
-        self._simulation.hand(self._simulation.now + TICK_S / 2, self._tick, None)
+        self._simulation.call_at(self._simulation.now + TICK_S / 2, self._tick, None)
 
     def _tick(self, _: None) -> None:
         if not self.is_down and not self.is_paused:
             if self.role == "looking":
                 self._look()
             elif self.role == "following":
-                if self.now() > self._heard[self._leader] + SYNC_S:
+                if self.now() > self._last_contact[self._leader] + SYNC_S:
                     self._look_anew()
             else:
                 self._lead_on()
@@ -172,21 +173,21 @@ class Member(Server):
     # Faults
 
     def deliver(self, action: Action) -> None:
-        """A machine answers for a process that is gone: what comes for it is refused."""
+        """Handle a message even if the process is down: its machine refuses what arrives."""
         if self.is_paused:
             self.mail.append(action)
         else:
             action()
 
     def crash(self) -> None:
-        """All connections are gone, and whoever comes is refused."""
+        """Crash: all connections are lost, and new ones are refused."""
         self.is_down = True
         self.is_paused, self.mail = False, []
         self._drop_clients("the server is gone")
         self._be("looking")
 
     def restart(self, forgets: bool) -> None:
-        """Run again, with its log or with none, and look for a leader."""
+        """Restart, with its log or with none, and look for a leader."""
         self.is_down = False
         if forgets:
             self.forget()
@@ -232,20 +233,20 @@ class Member(Server):
         self._waiting.clear()
 
     def _greet(self, client: Client, hello: Hello) -> bool:
-        """Begin a session, or ask the leader whether one goes on."""
+        """Open a session, or revalidate one with the leader; False if this member cannot serve."""
         if not self.serves or hello.zxid > self.tree.zxid:
             return False
         client.hello = hello
         if hello.session:
             wanted = hello.session if hello.password == _password(hello.session) else 0
-            self._ask(client, self._welcome, "revalidate", wanted)
+            self._request(client, self._welcome, "revalidate", wanted)
         else:
             bounded = min(max(hello.timeout_ms, SESSION_MIN_S * 1000), SESSION_MAX_S * 1000)
             self._sessions_made += 1
             begun = int(self._simulation.now * 1000) << 16
             session = self.number + 1 << 56 | begun | self._sessions_made & 0xFFFF
             op = Op(wire.OPEN_SESSION, version=int(bounded))
-            self._ask(client, self._welcome, "write", session, op)
+            self._request(client, self._welcome, "write", session, op)
         return True
 
     def _welcome(self, client: Client, session: int, answer: Answer, zxid: int) -> None:
@@ -258,14 +259,14 @@ class Member(Server):
         client.say(wire.welcome(timeout_ms, session, _password(session)))
 
     def _serve(self, client: Client) -> None:
-        """Answer what was asked, in order, up to what the leader has to be asked for."""
+        """Answer the requests in order, up to one that has to go to the leader."""
         while client.queue and client.waits is None and client.connection in self._clients:
             xid, op = client.queue.popleft()
             reply = partial(self._reply, xid, op)
             if op.kind in wire.WRITES:
-                self._ask(client, reply, "write", client.session, op)
+                self._request(client, reply, "write", client.session, op)
             elif op.kind == wire.SYNC:
-                self._ask(client, reply, "sync", client.session, op)
+                self._request(client, reply, "sync", client.session, op)
             elif op.kind in (wire.PING, wire.AUTH):
                 client.say(wire.reply(xid, self.tree.zxid, 0))
             else:
@@ -278,7 +279,7 @@ class Member(Server):
         if op.kind == wire.CLOSE:
             self._hang_up(client, "the session is closed")
 
-    def _ask(
+    def _request(
         self,
         client: Client,
         take: Callable[[Client, int, Answer, int], object],
@@ -286,7 +287,7 @@ class Member(Server):
         session: int,
         op: Op | None = None,
     ) -> None:
-        """Ask the leader for something; its answer is given to the client."""
+        """Send a request to the leader; ``take`` passes its answer to the client."""
         self._tags += 1
         client.waits = partial(take, client, session)
         self._waiting[self._tags] = client
@@ -300,19 +301,19 @@ class Member(Server):
             self._serve(client)
 
     def _touch(self, session: int) -> None:
-        """A client has been heard."""
+        """Note that the client of a session has sent something, which prolongs the session."""
         if self.role != "leading":
             self._touched[session] = None
         elif session in self._ends:
             timeout = self.tree.sessions.get(session, 0) / 1000
             self._ends[session] = ((self.now() + timeout) // TICK_S + 1) * TICK_S
 
-    # What members say to each other
+    # Messages between members
 
     def _send(self, name: str, what: str, *words: object) -> None:
         message = (what, self._epoch, *words)
         if name == self.name:
-            self.hear(name, message)
+            self.receive_from(name, message)
         else:
             self._pipes[name].carry(message)
 
@@ -320,8 +321,8 @@ class Member(Server):
         for name in self._pipes:
             self._send(name, what, *words)
 
-    def hear(self, name: str, message: tuple[Any, ...]) -> None:
-        """Take what another member says, or the same one to itself."""
+    def receive_from(self, name: str, message: tuple[Any, ...]) -> None:
+        """Handle a message of another member, or of this one to itself."""
         if self.is_down:
             return
         what, epoch, *words = message
@@ -330,14 +331,14 @@ class Member(Server):
             return
         to_leader = what in ("ack", "pong", "write", "sync", "revalidate")
         if epoch == self._epoch and (self.role == "leading" if to_leader else name == self._leader):
-            self._heard[name] = self.now()
+            self._last_contact[name] = self.now()
             getattr(self, f"_on_{what}")(name, *words)
 
     # Elections
 
     @property
     def last_zxid(self) -> int:
-        """The last entry that it has in its log, committed or not."""
+        """The zxid of the last entry in its log, committed or not; 0 if the log is empty."""
         return self._log[-1].entry.zxid if self._log else 0
 
     def _look_anew(self) -> None:
@@ -346,7 +347,7 @@ class Member(Server):
         self._look()
 
     def _look(self) -> None:
-        """Say what it has, and stand for election when nobody has more."""
+        """Send the others its vote, and stand for election when no vote seen is higher."""
         mine = (self._epoch, self.last_zxid, self.number)
         self._send_all("looking", self._accepted, mine)
         since = self.now() - TICK_S
@@ -364,7 +365,7 @@ class Member(Server):
         self, name: str, epoch: int, accepted: int, theirs: tuple[int, int, int]
     ) -> None:
         if self.role == "leading":
-            if accepted > self._epoch:  # it has promised to follow another, and cannot follow us
+            if accepted > self._epoch:  # it has promised to follow a later leader, and not this one
                 self._look_anew()
             else:
                 self._acked.pop(name, None)
@@ -386,11 +387,11 @@ class Member(Server):
                 self.lead(wanted)
 
     def lead(self, epoch: int) -> None:
-        """Lead: with a majority that takes over its log, all that is in it is committed."""
+        """Lead: when a majority has taken over its log, all entries in it are committed."""
         self._epoch = self._accepted = epoch
         self._be("leading")
         now = self.now()
-        self._heard = dict.fromkeys(self._pipes, now)
+        self._last_contact = dict.fromkeys(self._pipes, now)
         self._zxid = epoch << 32
         self._send_all("lead", tuple(self._log))
         self._on_ack(self.name, self.last_zxid)
@@ -404,10 +405,11 @@ class Member(Server):
             self._be("following")
         self._leader = name
         self._epoch = self._accepted = epoch
-        if self._log[: self._applied] != list(log[: self._applied]):  # a majority has lost its logs
+        # Applied entries differ only if a majority has lost its logs.
+        if self._log[: self._applied] != list(log[: self._applied]):
             self.tree, self._applied = Tree(), 0
         self._log = list(log)
-        self._heard[name] = self.now()
+        self._last_contact[name] = self.now()
         self._send(name, "ack", self.last_zxid, True)
 
     # Following
@@ -428,7 +430,7 @@ class Member(Server):
         self._answered(tag, answer, zxid or self.tree.zxid)
 
     def _apply(self, zxid: int) -> None:
-        """Apply what is committed, and answer those who have asked for it here."""
+        """Apply the entries up to a zxid, and answer this member's own clients."""
         while self._applied < len(self._log) and self._log[self._applied].entry.zxid <= zxid:
             entry, origin, tag = self._log[self._applied]
             self._applied += 1
@@ -445,9 +447,9 @@ class Member(Server):
     # Leading
 
     def _lead_on(self) -> None:
-        """What a leader does at each tick."""
+        """Do a leader's work of a tick: ping, end sessions, delete unused containers."""
         now = self.now()
-        followers = [name for name, heard in self._heard.items() if heard > now - SYNC_S]
+        followers = [name for name, at in self._last_contact.items() if at > now - SYNC_S]
         if len(set(followers) | {self.name}) < self._majority:
             self._look_anew()
             return
@@ -500,7 +502,7 @@ class Member(Server):
             self._submit(session, op, name, tag)
 
     def _submit(self, session: int, op: Op, origin: str = "", tag: int = 0) -> None:
-        """Give a write its number, and have the others take it into their logs."""
+        """Give a write its zxid, append it to the log, and propose it to the others."""
         self._zxid += 1
         time_ms = int(self.wall_us() / 1000)
         record = Record(Entry(self._zxid, session, op, time_ms), origin, tag)
@@ -532,7 +534,7 @@ def _password(session: int) -> bytes:
 
 
 def ensemble(network: Network, count: int = 3) -> list[Member]:
-    """Start an ensemble that has a leader already: the last one."""
+    """Start an ensemble that has a leader already: its last member."""
     members: list[Member] = []
     for number in range(count):
         random = network.simulation.stream(f"clock node-{number}")
@@ -543,7 +545,7 @@ def ensemble(network: Network, count: int = 3) -> list[Member]:
 
 
 def begin_together(members: Sequence[Member]) -> None:
-    """Let members be an ensemble that has a leader already: the last one."""
+    """Make members an ensemble that has a leader already: the last one."""
     for member in members:
         member.join(members)
     for member in members[:-1]:

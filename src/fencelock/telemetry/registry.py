@@ -1,8 +1,8 @@
 """The registry: subscribes to events and counts.
 
-* A subscriber runs in whatever emits: in a thread that acquires, in a signal handler, in a
-  destructor. So it only appends to a queue, which no exception and no lock can disturb. The queue
-  is counted when somebody reads, or when it has grown long.
+* A subscriber runs where an event is emitted: in a thread that acquires, in a signal handler, in a
+  destructor. So it only appends to a queue, which no exception and no lock can disturb. The events
+  in the queue are counted when the registry is read, or when the queue has grown long.
 * A hold is counted from its ``acquired`` to the first event that ends it. One that began before the
   registry was started is not counted as held, nor subtracted.
 * Labels are bounded: at most ``GROUPS_MAX`` groups, then ``other``.
@@ -32,13 +32,13 @@ DOWN = {"Misconfigured", "OutcomeUnknown", "Unavailable"}
 
 
 class Sample(NamedTuple):
-    """One line of a metric."""
+    """The value of a metric for one set of labels."""
 
     labels: tuple[str, ...]
     value: float
     """The value of a counter or a gauge; the sum of a histogram."""
     counts: tuple[int, ...] = ()
-    """Of a histogram: how many were in each bucket, and above the last."""
+    """Of a histogram: how many values were in each bucket, and above the last."""
 
 
 class Family(NamedTuple):
@@ -68,7 +68,7 @@ class _Histogram:
 
 
 class _Group:
-    """What was counted of one group on one engine."""
+    """The counts of one group on one engine."""
 
     __slots__ = ("granted", "held", "hold", "lost", "refused", "wait", "waiting")
 
@@ -81,14 +81,14 @@ class _Group:
 
 
 class _Engine:
-    """What was counted of one engine."""
+    """The counts of one engine."""
 
     def __init__(self) -> None:
         self.renewals = 0
         self.slack = _Histogram(metrics.RENEWAL_SLACK)
         self.verbs: dict[str, _Histogram] = {}
         self.failing: set[str] = set()
-        """Verbs that could not be served, and nothing since."""
+        """Verbs that could not be served, since the engine last answered a call."""
 
     def time(self, verb: str, seconds: float) -> None:
         histogram = self.verbs.get(verb)
@@ -98,7 +98,7 @@ class _Engine:
 
 
 class Registry:
-    """Counts what happens in this process. Several may be there at a time."""
+    """Counts what happens in this process. There can be several registries at a time."""
 
     def __init__(self) -> None:
         self._queue: deque[Event] = deque()
@@ -108,7 +108,7 @@ class Registry:
             os.register_at_fork(after_in_child=_resetting(weakref.ref(self)))
 
     def _reset(self) -> None:
-        """Begin anew: in a forked child nothing has happened, and nothing is held."""
+        """Reset all counts: in a forked child nothing has happened, and nothing is held."""
         self._mutex = threading.Lock()
         self._queue.clear()
         self._names: set[str] = set()
@@ -128,7 +128,7 @@ class Registry:
         return self
 
     def stop(self) -> None:
-        """Count no more; what was counted stays."""
+        """Stop counting; what was counted stays."""
         if self._stop is not None:
             self._stop()
             self._stop = None
@@ -140,7 +140,7 @@ class Registry:
         self.stop()
 
     def add(self, event: Event) -> None:
-        """Count an event, soon."""
+        """Queue an event to be counted."""
         queue = self._queue
         queue.append(event)
         if len(queue) > QUEUE_MAX and self._mutex.acquire(blocking=False):
@@ -185,7 +185,7 @@ class Registry:
         self._group(event).waiting += 1
 
     def _ended(self, event: Event) -> None:
-        """A hold has ended. It is over once: what comes after its loss says nothing new."""
+        """Count the end of a hold. It ends once: an event after its loss ends nothing more."""
         group = self._groups.get((event.engine, event.group)) or self._group(event)
         if event.kind == "lost":
             group.lost[event.outcome] += 1
@@ -254,7 +254,7 @@ class Registry:
     # Readers.
 
     def collect(self) -> list[Family]:
-        """All metrics, with what was counted of each until now."""
+        """Return all metrics, with what was counted of each until now."""
         with self._mutex:
             self._count_all()
             return [
@@ -291,12 +291,12 @@ class Registry:
                 yield Sample((name, verb), float(verb not in engine.failing))
 
     def text(self) -> str:
-        """All metrics in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return render(self.collect())
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of a counter or a gauge over all samples with these labels; of a histogram, how
-        many were counted."""
+        """Return the sum of a counter or a gauge over all samples with these labels; of a
+        histogram, how many values were counted."""
         metric = METRICS[name]
         total = 0.0
         for family in self.collect():

@@ -1,4 +1,4 @@
-"""Inject what can go wrong with a lock: the ``faults`` of pytest, and of any other runner.
+"""The faults that a test can inject: the fixture ``faults`` of pytest, for any other runner too.
 
     def test_the_report_stops_when_its_holder_was_frozen(faults):
         client = faults.client()
@@ -7,9 +7,9 @@
                 faults.pause_holder()
                 lease.check()
 
-Clients are real ones over an engine of their own in memory. Time stands still, but for calls that
-have to wait for it: then it passes by itself, as far as they need. ``faults.aio`` has the same
-verbs for asyncio, awaited where they move the time. Without pytest: ``faults = Faults()``.
+Clients are real ones over an engine of their own in memory. Time stands still, except for calls
+that have to wait for it: then it passes by itself, as far as they need. ``faults.aio`` has the same
+methods for asyncio, awaited where they move the time. Without pytest: ``faults = Faults()``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXPIRED = "its time was over, by the word of a test"
 
 
 class Partition:
-    """A network that is cut. Leaving the block heals it; so does ``faults.heal()``."""
+    """A network partition. Leaving the block heals it; so does ``faults.heal()``."""
 
     def __init__(self, switches: Switches) -> None:
         self._switches = switches
@@ -49,16 +49,16 @@ class Partition:
 
 
 class _Network:
-    """The faults that take no time, so that both flavors share them."""
+    """The faults that take no time, which both flavors share."""
 
     def __init__(self, switches: Switches) -> None:
         self.switches = switches
-        """All that ``testing.faulty`` can do, and what reached the engine."""
+        """The switches of ``testing.faulty``, which also record what reached the engine."""
 
     def lose_reply(self, *verbs: str, count: int = 1) -> None:
         """Lose the next replies: the engine does what was requested, and its caller is not told.
 
-        ``verbs`` are some of acquire, renew and release; without them the next reply to each.
+        ``verbs`` are some of acquire, renew and release; without any, the next replies to each.
         """
         self.switches.lose_replies(count, *(verbs or LOSABLE))
 
@@ -83,7 +83,7 @@ class Faults(_Network):
         self._clients: list[sync.Client] = []
 
     def client(self) -> sync.Client:
-        """A client that meets these faults. Each is like another process of the same engine."""
+        """Return a client with these faults. Each is like another process of the same engine."""
         client = self.clock.connect(faults=self.switches)
         self._clients.append(client)
         return client
@@ -98,7 +98,7 @@ class Faults(_Network):
         lose(lease, EXPIRED, loss="expired")
 
     def jump_clock(self, seconds: float) -> None:
-        """Have time jump ahead, as when a machine was suspended: nobody renewed in between."""
+        """Let time jump ahead, as when a machine was suspended: no lease was renewed in between."""
         self.clock.advance(seconds)
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Faults(_Network):
 
 
 class AioFaults(_Network):
-    """Faults for asyncio. What moves the time is awaited."""
+    """Faults for asyncio. Methods that move the time are awaited."""
 
     def __init__(self, switches: Switches) -> None:
         super().__init__(switches)
@@ -117,13 +117,13 @@ class AioFaults(_Network):
 
     @property
     def clock(self) -> AioClock:
-        """The clock of the clients, made in the event loop that uses it first."""
+        """The clock of the clients, created in the event loop that uses it first."""
         if self._clock is None:
             self._clock = AioClock(flows=True)
         return self._clock
 
     def client(self) -> aio.Client:
-        """A client that meets these faults; close it, or use it in ``async with``."""
+        """Return a client with these faults; close it, or use it in ``async with``."""
         return self.clock.connect(faults=self.switches)
 
     async def pause_holder(self, seconds: float | None = None) -> None:
@@ -137,7 +137,7 @@ class AioFaults(_Network):
         await lose(lease, EXPIRED, loss="expired")
 
     async def jump_clock(self, seconds: float) -> None:
-        """Have time jump ahead, as when a machine was suspended: nobody renewed in between."""
+        """Let time jump ahead, as when a machine was suspended: no lease was renewed in between."""
         await self.clock.advance(seconds)
 
 

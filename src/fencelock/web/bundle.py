@@ -1,11 +1,11 @@
 """A page as one file, with data inside: it needs neither a server nor a network.
 
 The modules of the page become one script, in the order in which they import each other; styles
-and the icon stand in the page as well. The policy allows this script and these styles by their
-digests, and forbids all else: what the file holds cannot call anybody.
+and the icon are in the page as well. The policy allows this script and these styles by their
+digests, and forbids all else: what is in the file cannot send requests.
 
-Modules are read by the forms of ``import`` and ``export`` that the pages use, each a statement of
-its own; any other form is refused here, not met in a browser.
+Only the forms of ``import`` and ``export`` that the pages use are parsed, each a statement of its
+own; any other form is refused here, not met in a browser.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ START = r"(?:^|(?<=[;}]))"
 NAMES = r"\{([^{}]*)\}"
 FROM = r'\s*from\s*"([^"]+)";?'
 IMPORT = re.compile(rf"{START}import\s*(?:{NAMES}|([A-Za-z_$][\w$]*)){FROM}", re.MULTILINE)
-PASSED_ON = re.compile(rf"{START}export\s*{NAMES}{FROM}", re.MULTILINE)
-LISTED = re.compile(rf"{START}export\s*{NAMES};?", re.MULTILINE)
+REEXPORT = re.compile(rf"{START}export\s*{NAMES}{FROM}", re.MULTILINE)
+EXPORT_LIST = re.compile(rf"{START}export\s*{NAMES};?", re.MULTILINE)
 DEFAULT = re.compile(rf"{START}export default\s+", re.MULTILINE)
-DECLARED = re.compile(
+EXPORT_DECLARATION = re.compile(
     rf"{START}export\s+((?:const|class|function|async function)\s+([A-Za-z_$][\w$]*))",
     re.MULTILINE,
 )
-LEFT = re.compile(rf"{START}\s*(?:import|export)\b.*", re.MULTILINE)
+UNPARSED = re.compile(rf"{START}\s*(?:import|export)\b.*", re.MULTILINE)
 SOURCE_MAP = re.compile(r"//# sourceMappingURL=.*")
 
 
 def one_file(*folders: str, data: object) -> str:
-    """The page in a folder of the package as one file of HTML that holds these data."""
+    """Return the page in a folder of the package as one file of HTML that holds these data."""
     files = {path: file.data.decode() for path, file in of_page(*folders).items()}
     page = files[INDEX]
     imports: Mapping[str, str] = json.loads(_one(MAP, page))["imports"]
@@ -76,7 +76,7 @@ def one_file(*folders: str, data: object) -> str:
 
 
 def held(page: str) -> object:
-    """The data that a page of one file holds."""
+    """Return the data that a page of one file holds."""
     found = re.search(rf'id="{DATA}">([A-Za-z0-9+/=]*)</script>', page)
     if found is None:
         raise ValueError("there are no data in this page")
@@ -84,7 +84,7 @@ def held(page: str) -> object:
 
 
 class _Bundle:
-    """Modules as functions, each after those that it needs."""
+    """JavaScript modules as functions, each after those that it imports."""
 
     def __init__(self, files: Mapping[str, str], imports: Mapping[str, str]) -> None:
         self._files = files
@@ -93,7 +93,7 @@ class _Bundle:
         self.parts: list[str] = []
 
     def add(self, path: str, above: tuple[str, ...] = ()) -> str:
-        """Add a module and whatever it needs, once; return the name of what it exports."""
+        """Add a module and those it imports, once; return the variable that holds its exports."""
         if path in above:
             raise ValueError(f"{path} imports itself by way of {', '.join(above)}")
         if path not in self._names:
@@ -103,7 +103,7 @@ class _Bundle:
         return self._names[path]
 
     def _scoped(self, path: str, above: tuple[str, ...]) -> str:
-        """The text of a module as the body of a function that returns its exports."""
+        """Return the text of a module as the body of a function that returns its exports."""
         exports: list[str] = []
 
         def other(module: str) -> str:
@@ -115,17 +115,17 @@ class _Bundle:
             names = f"default: {found[2]}" if found[2] else _renamed(found[1])
             return f"const {{ {names} }} = {other(found[3])};"
 
-        def passed_on(found: re.Match[str]) -> str:
+        def reexport(found: re.Match[str]) -> str:
             module = other(found[2])
-            for name, as_name in _listed(found[1]):
+            for name, as_name in _parse_names(found[1]):
                 exports.append(f"{as_name}: {module}.{name}")
             return ""
 
-        def listed(found: re.Match[str]) -> str:
-            exports.extend(f"{as_name}: {name}" for name, as_name in _listed(found[1]))
+        def export_list(found: re.Match[str]) -> str:
+            exports.extend(f"{as_name}: {name}" for name, as_name in _parse_names(found[1]))
             return ""
 
-        def declared(found: re.Match[str]) -> str:
+        def export_declaration(found: re.Match[str]) -> str:
             exports.append(found[2])
             return found[1]
 
@@ -135,23 +135,23 @@ class _Bundle:
 
         text = SOURCE_MAP.sub("", self._files[path])
         for pattern, change in (
-            (IMPORT, imported), (PASSED_ON, passed_on), (LISTED, listed),
-            (DECLARED, declared), (DEFAULT, default),
+            (IMPORT, imported), (REEXPORT, reexport), (EXPORT_LIST, export_list),
+            (EXPORT_DECLARATION, export_declaration), (DEFAULT, default),
         ):  # fmt: skip
             text = pattern.sub(change, text)
-        if left := LEFT.search(text):
-            raise ValueError(f"{path}: this form is not known: {left[0][:80]}")
+        if unparsed := UNPARSED.search(text):
+            raise ValueError(f"{path}: this form is not known: {unparsed[0][:80]}")
         return f"{text.strip()}\nreturn {{ {', '.join(exports)} }};\n"
 
 
-def _listed(names: str) -> list[tuple[str, str]]:
-    """What stands between braces, each with the name that it gets."""
+def _parse_names(names: str) -> list[tuple[str, str]]:
+    """Parse the names between braces, each with the name that it gets."""
     found = [one.split() for one in names.split(",") if one.strip()]
     return [(words[0], words[-1]) for words in found]
 
 
 def _renamed(names: str) -> str:
-    return ", ".join(f"{name}: {as_name}" for name, as_name in _listed(names))
+    return ", ".join(f"{name}: {as_name}" for name, as_name in _parse_names(names))
 
 
 def _one(pattern: re.Pattern[str], page: str) -> str:
@@ -168,7 +168,7 @@ def _json(data: object) -> bytes:
 
 
 def _licenses(files: Mapping[str, str]) -> str:
-    """Of the libraries that the script holds."""
+    """Return the licenses of the libraries that the script holds."""
     return "\n\n".join(
         f"{path.rpartition('.')[2]}:\n{text}" for path, text in files.items() if "/LICENSE." in path
     )

@@ -1,4 +1,4 @@
-"""Run one call for all who need the same result at the same time.
+"""Run one call for all callers that need the same result at the same time.
 
 It runs in the first caller, in either flavor. ``single_flight_aio.py`` runs it in its own task.
 """
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ..errors import FencelockError, Unavailable
 
-LOOK_S = 1.0  # whoever runs a call may have been interrupted on its way out
+LOOK_S = 1.0  # the caller that runs it may have been interrupted before it set the signals
 
 
 class Waits(Protocol):
@@ -31,15 +31,15 @@ class Waits(Protocol):
 
 
 class _Flight:
-    """One call, for as long as the function lives that runs it or waits for it."""
+    """One caller of ``do``. It lives as long as that runs the work or waits for it."""
 
     def __init__(self, limit: float, ended: Any) -> None:
         self.limit = limit
         """The moment by which the caller has to end."""
         self.followers: list[_Flight] = []
-        """Those who wait for it, if it runs."""
+        """The callers that wait for it, if it runs the work."""
         self.ended = ended
-        """Set when the one that it waits for has ended, with its error."""
+        """Set when the caller that it waits for has ended, after ``error``."""
         self.error: FencelockError | None = None
 
 
@@ -53,7 +53,7 @@ class SingleFlight:
         """Weakly: an exception of a signal handler may end a call at any bytecode."""
 
     async def do(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Run the work, or wait for whoever runs it under the same key.
+        """Run the work, or wait for the caller that runs it under the same key.
 
         Its error is raised for every follower that has no more time than the caller that ran it.
         That caller may have been cancelled: a follower looks for the result and calls again.

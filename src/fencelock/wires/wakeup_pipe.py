@@ -1,7 +1,7 @@
 """Wake a thread that waits for sockets: a pipe that is closed once and never written to after.
 
-The number of a closed descriptor belongs to whoever opens the next one, a connection perhaps: so
-waking and closing exclude each other.
+The number of a closed descriptor is used again for the next one that is opened, perhaps for a
+connection: so waking and closing exclude each other.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class WakeupPipe:
     def __init__(self) -> None:
         self._mutex = threading.RLock()  # a client may be collected, and wake, at any moment
         self.descriptor = -1
-        """To be polled for reading, once opened."""
+        """The read end, to be polled; -1 until ``open``."""
         self._write_end = -1
 
     def open(self) -> int:
-        """Make the pipe; return what to poll."""
+        """Make the pipe, and return the descriptor to poll."""
         with self._mutex:
             self.descriptor, self._write_end = os.pipe()
             os.set_blocking(self._write_end, False)
@@ -30,7 +30,7 @@ class WakeupPipe:
     def wake(self) -> None:
         """Wake the thread that polls; nothing when none does."""
         if sys.is_finalizing():
-            return  # that thread stands still, and perhaps it has the mutex
+            return  # that thread is frozen, and may have the mutex
         with self._mutex:
             if self._write_end >= 0:
                 try:
@@ -43,7 +43,7 @@ class WakeupPipe:
         os.read(self.descriptor, 4096)
 
     def close(self) -> None:
-        """Nobody polls any more."""
+        """Close both ends: nobody polls any more."""
         with self._mutex:
             if self._write_end >= 0:
                 os.close(self.descriptor)

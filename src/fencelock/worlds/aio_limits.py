@@ -1,8 +1,8 @@
 """Cancel a block of a task at its deadline, and raise OutcomeUnknown there.
 
-The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody
-else requested by counting. One timer of the loop serves all blocks of a client, because nearly all
-of them end long before their moment, and a timer for each would cost more than the rest.
+The bookkeeping is that of ``asyncio.timeout``: counting tells our own cancellation from one that
+somebody else requested. One timer of the loop serves all blocks of a client, because nearly all of
+them end long before their deadline, and a timer for each would cost more than the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ..errors import OutcomeUnknown
+
+TIME_IS_OVER = "its time is over"
+"""The message of our own cancellation."""
 
 
 class _World(Protocol):
@@ -31,7 +34,7 @@ class Limits:
         self._next = 0.0
 
     def until(self, moment: float) -> _Until:
-        """A block that ends by a moment."""
+        """Make a block that ends by a moment."""
         return _Until(self, moment)
 
     def watch(self, moment: float) -> None:
@@ -47,7 +50,7 @@ class Limits:
         self._timer = self._world.loop.call_later(delay, self._fire_due)
 
     def _fire_due(self) -> None:
-        """Cancel what is overdue, and set the timer for the rest."""
+        """Cancel the blocks that are overdue, and set the timer for the rest."""
         self._timer, now = None, self._world.now()
         for block in list(self.blocks):
             if block.moment <= now:
@@ -77,7 +80,7 @@ class _Until:
         """End the wait of the task."""
         del self._limits.blocks[self]
         self._fired = True
-        self._task.cancel("its time is over")
+        self._task.cancel(TIME_IS_OVER)
 
     def __exit__(
         self,

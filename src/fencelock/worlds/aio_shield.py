@@ -3,7 +3,8 @@
 Two ways to the same promise: the caller sees its cancellation once the work has ended, or
 ``GRACE_S`` later, and then the work goes on in a task of its own. ``shielded`` lets the work run as
 such a task from the start, whatever it does. ``Unbroken`` runs it within the calling task, which is
-quicker, and is for work that waits for nothing but futures.
+quicker, and is for work that waits for nothing but futures. A caller that was cancelled at its own
+deadline had its grace before, and waits ``MOMENT_S`` for work that ends at the same moment.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import OutcomeUnknown
 from ..world import GRACE_S
+from .aio_limits import TIME_IS_OVER
+
+MOMENT_S = 0.1
 
 T = TypeVar("T")
 Tasks = set[asyncio.Task[Any]]
@@ -30,8 +34,8 @@ async def shielded(
 class Unbroken(Generic[T]):
     """Work that runs within the task that awaits it, until that is cancelled.
 
-    The first cancellation reaches it as an unknown outcome, which it resolves, if it waits for its
-    first future then. From there on the work goes on in a task of its own.
+    A cancellation during its first future reaches the work as OutcomeUnknown, which it resolves.
+    After any cancellation the work goes on in a task of its own.
     """
 
     __slots__ = ("_background", "_loop", "_work")
@@ -48,11 +52,11 @@ class Unbroken(Generic[T]):
         try:
             awaited = work.send(None)
             try:
-                yield awaited  # itself, which is quickest; and if we are cancelled, so is it
+                yield awaited  # the future itself: quickest, and cancelled if we are
             except asyncio.CancelledError as error:
                 cancelled = error
                 awaited = work.throw(OutcomeUnknown("the caller was cancelled meanwhile"))
-            except Exception as error:  # what the future ended with is for the work to know
+            except Exception as error:  # the future's own error goes to the work
                 awaited = work.throw(error)
             else:
                 awaited = work.send(None)
@@ -87,18 +91,18 @@ class Unbroken(Generic[T]):
             self._work.close()
 
     def _follow(self, awaited: asyncio.Future[Any] | None) -> Generator[Any, None, None]:
-        """Wait for a future of the work without being the one who is told of its outcome."""
-        if awaited is None:  # it only lets others have a turn
+        """Wait until a future of the work is done, without retrieving its outcome."""
+        if awaited is None:  # sleep(0): it only lets other tasks run
             yield None
         while awaited is not None and not awaited.done():
-            awaited._asyncio_future_blocking = False  # what a task does with a future it is given
+            awaited._asyncio_future_blocking = False  # as a task does with a future it is given
             follower: asyncio.Future[None] = self._loop.create_future()
             awaited.add_done_callback(partial(_end, follower))
             yield from follower
 
 
 class _Waiting:
-    """What the task that goes on with a work awaits."""
+    """Awaited by the task that goes on with the work."""
 
     __slots__ = ("_awaited", "_work")
 
@@ -126,8 +130,8 @@ async def _outcome(
     loop: asyncio.AbstractEventLoop,
     cancelled: asyncio.CancelledError | None,
 ) -> T:
-    """Wait for the task; a cancellation of the caller ends that after ``GRACE_S``."""
-    give_up = None if cancelled is None else loop.time() + GRACE_S
+    """Wait for the task; after a cancellation of the caller, only for its grace."""
+    give_up = None if cancelled is None else loop.time() + _grace(cancelled)
     while not task.done() and (give_up is None or loop.time() < give_up):
         ended = loop.create_future()  # not the task itself: it must not be cancelled
         on_done = partial(_end, ended)
@@ -136,7 +140,7 @@ async def _outcome(
         try:
             await ended
         except asyncio.CancelledError as error:
-            cancelled, give_up = error, give_up or loop.time() + GRACE_S
+            cancelled, give_up = error, give_up or loop.time() + _grace(error)
         finally:
             task.remove_done_callback(on_done)
             if timer is not None:
@@ -147,8 +151,12 @@ async def _outcome(
     raise cancelled
 
 
+def _grace(cancelled: asyncio.CancelledError) -> float:
+    return MOMENT_S if TIME_IS_OVER in cancelled.args else GRACE_S
+
+
 def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Retrieve an exception that nobody will: the cancellation is what the caller must see."""
+    """Retrieve an exception that nobody else will: the caller must see the cancellation."""
     if not task.cancelled():
         task.exception()
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from functools import partial
+from operator import attrgetter
 from types import FrameType, coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -57,7 +58,7 @@ _run = cast("Any", coroutine)(_await)  # only such a generator may wait for a co
 
 
 def _close(work: Coroutine[Any, Any, Any]) -> None:
-    """Unwind a coroutine that may suspend again, a few times, while it cleans up."""
+    """Close a coroutine that may suspend again, a few times, while it cleans up."""
     for _ in range(CLOSES_MAX):
         try:
             work.close()
@@ -109,7 +110,7 @@ class _Inline:
         return method(*args, **kwargs)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no thread to end."""
 
 
 class _Token:
@@ -118,8 +119,10 @@ class _Token:
     __slots__ = ("__weakref__",)
 
 
-class _ThreadState(threading.local):
-    """What is known of each thread."""
+class _ThreadState:
+    """The state of one thread."""
+
+    __slots__ = ("block", "limit", "token")
 
     def __init__(self) -> None:
         self.token = _Token()
@@ -128,17 +131,24 @@ class _ThreadState(threading.local):
         """The frame whose ``until`` block this thread is in."""
 
 
+class _OfThread(threading.local):
+    """The state of the calling thread. One look-up costs more than all that is done with it."""
+
+    def __init__(self) -> None:
+        self.state = _ThreadState()
+
+
 class _Until:
     """A block whose waits end by a moment.
 
     An exception from a signal handler may end a block before ``__exit__`` has done anything. So a
-    block is believed only while its frame is still on the stack, and a limit only within a block.
+    block counts only while its frame is still on the stack, and a limit only within a block.
     """
 
     __slots__ = ("_moment", "_state")
 
-    def __init__(self, state: _ThreadState, moment: float) -> None:
-        self._state = state
+    def __init__(self, thread: _OfThread, moment: float) -> None:
+        self._state = thread.state
         self._moment = moment
 
     def __enter__(self) -> None:
@@ -153,12 +163,13 @@ class _Until:
         state.block = frame
 
     def __exit__(self, *_: object) -> None:
-        self._state.block = None
-        self._state.limit = NO_LIMIT
+        state = self._state
+        state.block = None
+        state.limit = NO_LIMIT
 
 
 def _is_within(block: FrameType, frame: FrameType | None) -> bool:
-    """Whether a frame was called from within a block, directly or not."""
+    """Return whether a frame was called from within a block, directly or not."""
     while frame is not None:
         if frame is block:
             return True
@@ -174,10 +185,10 @@ class ThreadsWorld(HostWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self._state = state = _ThreadState()
-        self.who: Callable[[], Hashable] = partial(getattr, state, "token")
-        self.limit: Callable[[], float] = partial(getattr, state, "limit")
-        self.until: Callable[[float], AbstractContextManager[object]] = partial(_Until, state)
+        self._thread = thread = _OfThread()
+        self.who: Callable[[], Hashable] = partial(attrgetter("state.token"), thread)
+        self.limit: Callable[[], float] = partial(attrgetter("state.limit"), thread)
+        self.until: Callable[[float], AbstractContextManager[object]] = partial(_Until, thread)
         self._inline = _Inline()
 
     def stalls(self) -> str:
@@ -200,8 +211,9 @@ class ThreadsWorld(HostWorld):
         return signal.wait(None if moment == NO_LIMIT else max(0.0, moment - self.now()))
 
     def unbound(self) -> None:
-        self._state.block = None
-        self._state.limit = NO_LIMIT
+        state = self._thread.state
+        state.block = None
+        state.limit = NO_LIMIT
 
     async def gather(
         self,

@@ -64,7 +64,7 @@ def test_what_is_carried_out_after_it_was_taken_back_is_ended(
     flavor: str, consul: Consul, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that an agent held back: nobody knows of the grant, and the session is renewed."""
-    monkeypatch.setattr(holds, "LOOK_S", 0.2)
+    monkeypatch.setattr(holds, "CHECK_S", 0.2)
     url = consul.fresh_url()
 
     async def scenario(lab: Lab) -> None:
@@ -99,7 +99,7 @@ def test_a_request_that_comes_late_after_a_release_is_ended(
     flavor: str, consul: Consul, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked for twice, because the first had no answer: the first finds the key free again."""
-    monkeypatch.setattr(holds, "LOOK_S", 0.2)
+    monkeypatch.setattr(holds, "CHECK_S", 0.2)
     url = consul.fresh_url()
 
     async def scenario(lab: Lab) -> None:

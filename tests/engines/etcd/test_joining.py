@@ -9,7 +9,7 @@ import pytest
 
 from fencelock import AcquireTimeout, FencelockError, OutcomeUnknown, aio
 from fencelock.engines.etcd import cluster
-from fencelock.engines.etcd.engine import CROWDED, EtcdEngine
+from fencelock.engines.etcd.engine import CONTENDED_FOR, EtcdEngine
 from fencelock.engines.etcd.messages import replies, requests
 from fencelock.engines.etcd.wire import WORK
 from fencelock.wires.grpc.status import RpcError
@@ -80,7 +80,7 @@ def test_who_finds_others_joins_in_a_second_request_and_expects_them_from_then_o
 
         assert await wait_for_it(2) == [(requests.TXN, False)] * 2
         assert await wait_for_it(1) == [(requests.TXN, False)]
-        for _ in range(CROWDED):
+        for _ in range(CONTENDED_FOR):
             assert await (await lock.acquire()).release() is True
         assert await wait_for_it(2) == [(requests.TXN, False)] * 2
 

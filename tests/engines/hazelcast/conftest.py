@@ -28,14 +28,21 @@ def hazelcast() -> Hazelcast:
 def raw(hazelcast: Hazelcast) -> Iterator[Raw]:
     """Hazelcast's own client, at the shared members."""
     with Raw(hazelcast.ports) as raw:
-        warm = raw.lock("warm")  # the first session of a cluster takes seconds on a busy machine
-        warm.lock()
-        warm.unlock()
+        warm_up(raw)
         yield raw
 
 
 @pytest.fixture
 def cluster() -> Iterator[HazelcastCluster]:
     """Three members of one's own, each a process, to be broken."""
-    with HazelcastCluster() as cluster:
+    with HazelcastCluster(session_ttl=350) as cluster:
+        with Raw([node.port for node in cluster.nodes]) as raw:
+            warm_up(raw)
         yield cluster
+
+
+def warm_up(raw: Raw) -> None:
+    """Begin the first session of a cluster, which takes seconds on a busy machine."""
+    lock = raw.lock("warm")
+    lock.lock()
+    lock.unlock()

@@ -56,8 +56,13 @@ def test_a_leader_that_is_cut_off_grants_and_renews_nothing_and_the_others_serve
     async def scenario(lab: Lab) -> None:
         async def reach(*ports: int) -> aio.Client:
             """A client that reaches some members, and no other."""
-            url = f"{url_at(ports)}?smart_routing=no"
-            return await lab.connect(url, request_timeout=3.0, connect_timeout=30.0)
+            url, give_up = f"{url_at(ports)}?smart_routing=no", clock.now() + LONG
+            while True:
+                try:
+                    return await lab.connect(url, request_timeout=3.0, connect_timeout=30.0)
+                except Unavailable:  # it was healed just now, and an election is under way
+                    assert clock.now() < give_up
+                    await lab.let_pass(0.1)
 
         async def begin_at(node: Hazelcast) -> aio.Client:
             """A client that reaches all members, and has chosen this one."""

@@ -14,7 +14,7 @@ from fencelock import FencelockError, Unavailable
 from fencelock.engines.mysql.wire.codec import ServerError
 from fencelock.engines.mysql.wire.pool import Pool
 from fencelock.model import Request
-from fencelock.wires.room import Room, Slot
+from fencelock.wires.live_set import LiveSet, Slot
 from tests.engines.uncollected import Local, uncollected
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import mariadb
@@ -81,14 +81,14 @@ def without_python(call: Callable[[], object]) -> None:
 
 def test_what_has_died_takes_no_room_whatever_a_signal_handler_raises_then() -> None:
     """A WeakSet would count it for ever: its callback is where the handler is called."""
-    room = Room()
+    live = LiveSet()
     known = [Slot(), Slot()]
-    room.add(known[0])
-    room.add(known[1])
+    live.add(known[0])
+    live.add(known[1])
     without_python(known.pop)
-    assert len(room) == 1
-    room.discard(known[0])
-    assert len(room) == 0
+    assert len(live) == 1
+    live.discard(known[0])
+    assert len(live) == 0
 
 
 def test_an_error_of_the_server_is_not_kept_by_the_connection_that_raised_it(

@@ -19,7 +19,7 @@ APART_MS = 30_000  # a loaded machine may be slow, and a ttl is not taken for an
 OWNERS = [letter * 32 for letter in "abcd"]
 INBOX = "0123456789abcdef"
 ACQUIRE, RELEASE = script("acquire").source, script("release").source
-HOT, LONG = b"-- The hot path", b"-- What every script that meets a queue shares"
+HOT, LONG = b"-- The fast path", b"-- The functions that all scripts with a queue share"
 
 
 def long_way(source: bytes) -> bytes:

@@ -16,7 +16,10 @@ from fencelock.engines.redis.scripts import script
 from fencelock.model import READERS_MAX
 from fencelock.sim.model_redis import ModelRedis
 
-HOT, LONG = b"-- The hot path", b"-- What every script that meets a name of several holders shares"
+HOT, LONG = (
+    b"-- The fast path",
+    b"-- The functions that all scripts for names of several holders share",
+)
 OWNERS = [letter * 32 for letter in "abcdef"]
 INBOXES = ["1" * 16, "2" * 16]
 DEAF = "3" * 16

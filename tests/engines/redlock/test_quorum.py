@@ -15,9 +15,9 @@ from fencelock.engines.redlock.fanout import Broadcast
 from fencelock.engines.redlock.quorum import (
     Ballot,
     Election,
+    NodeView,
     Refusal,
     Renewal,
-    Sight,
     free_in,
     holder_of,
     is_held,
@@ -40,7 +40,7 @@ def elect(nodes: int, answers: Sequence[object]) -> tuple[Election, int]:
     """Cast answers until it is settled, and say how many that took."""
     election = Election(nodes)
     for number, answer in enumerate(answers, 1):
-        if election.cast(answer):
+        if election.count_vote(answer):
             return election, number
     return election, len(answers) + 1
 
@@ -56,14 +56,14 @@ def test_any_two_majorities_share_a_node(nodes: int, need: int) -> None:
 def test_a_ballot_settles_once_and_for_all(answers: list[bool | None], count: int) -> None:
     """What is settled early is what all answers would say, and no sooner than it is certain."""
     nodes = len(answers[:count])
-    cast = [DOWN if answer is None else answer for answer in answers[:count]]
+    votes = [DOWN if answer is None else answer for answer in answers[:count]]
     whole = Ballot(nodes, bool)
-    for answer in cast:
-        whole.cast(answer)
+    for answer in votes:
+        whole.count_vote(answer)
     early = Ballot(nodes, bool)
-    for number, answer in enumerate(cast, 1):
-        if early.cast(answer):
-            assert early.carried == whole.carried
+    for number, answer in enumerate(votes, 1):
+        if early.count_vote(answer):
+            assert early.outcome == whole.outcome
             return
         assert number < nodes, "when all have answered it is settled"
 
@@ -110,23 +110,23 @@ def test_a_fence_of_an_earlier_attempt_is_found_again() -> None:
 
 def test_a_batch_is_renewed_lease_by_lease() -> None:
     renewal = Renewal(3, 4)
-    assert not renewal.cast([1, b"", 2, b"maintenance"])
-    assert not renewal.cast([2, b"", 3, b""])
-    assert [renewal.carried(number) for number in range(4)] == [True, None, False, None]
-    assert renewal.cast([1, b"", 3, b""])
-    assert [renewal.carried(number) for number in range(4)] == [True, False, False, False]
+    assert not renewal.count_vote([1, b"", 2, b"maintenance"])
+    assert not renewal.count_vote([2, b"", 3, b""])
+    assert [renewal.outcome(number) for number in range(4)] == [True, None, False, None]
+    assert renewal.count_vote([1, b"", 3, b""])
+    assert [renewal.outcome(number) for number in range(4)] == [True, False, False, False]
     assert renewal.reasons == {2: "maintenance"}
 
 
 def test_a_batch_of_which_nothing_is_gone_needs_a_majority_only() -> None:
     renewal, nothing = Renewal(5, 2), list[Any]()
     answers = [nothing, DOWN, nothing, nothing]
-    assert [renewal.cast(answer) for answer in answers] == [False, False, False, True]
+    assert [renewal.count_vote(answer) for answer in answers] == [False, False, False, True]
 
 
 def test_a_holder_has_a_majority_or_may_have_one() -> None:
-    ours, theirs = (Sight(value, 5.0, "", 0) for value in (b"a", b"b"))
-    nobody = Sight(b"", 0.0, "", 0)
+    ours, theirs = (NodeView(value, 5.0, "", 0) for value in (b"a", b"b"))
+    nobody = NodeView(b"", 0.0, "", 0)
     assert holder_of([nobody, nobody], 1, 2) is None
     assert holder_of([ours, theirs, nobody], 0, 2) is None
     assert holder_of([ours, nobody], 1, 2) is not None

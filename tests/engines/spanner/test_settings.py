@@ -189,7 +189,7 @@ def test_an_error_says_what_happened(
     code: str, words: str, method: str, kind: type[Exception], told: str
 ) -> None:
     found = settings(parse("spanner://project/instance/database", {}))
-    error = errors.told(found, method, code, words)
+    error = errors.map_error(found, method, code, words)
     assert isinstance(error, kind)
     assert told in str(error)
 

@@ -31,6 +31,12 @@ READ, WRITE = Share("rwlock", 1, READERS_MAX), Share("rwlock", READERS_MAX, READ
 TABLES = ("shares", "share_waiters", "share_names", "memos")
 
 
+@pytest.fixture(autouse=True)
+def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stall of the machine passes nobody over who was handed something."""
+    monkeypatch.setattr(shares, "CLAIM_S", TTL)
+
+
 def semaphore(limit: int) -> Share:
     return Share("semaphore", 1, limit)
 
@@ -412,10 +418,9 @@ def test_a_reader_that_was_killed_keeps_the_writer_no_longer_than_its_ttl(
 
 @flavors
 def test_a_waiting_writer_that_was_killed_is_passed_over_at_once(
-    flavor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flavor: str, tmp_path: Path
 ) -> None:
     """Its socket refuses the push: nobody waits until it would have lost its turn."""
-    monkeypatch.setattr(shares, "CLAIM_S", TTL)
 
     async def scenario(world: World) -> None:
         engine = await opened(world, tmp_path / "locks.db")

@@ -138,6 +138,7 @@ def test_observers_see_shares_and_memory_by_watches_alone(flavor: str, server: Z
         async def told(what: str) -> None:
             await lab.until(signal.is_set, what)
             signal.clear()
+            await engine.recall("seat")  # as an observer looks: by then its watches are set anew
 
         for share in (READ, TWO):
             for _ in range(2):

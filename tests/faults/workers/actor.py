@@ -123,5 +123,5 @@ async def serve(lab: Lab) -> None:
 
 
 if __name__ == "__main__":
-    lengthen_grace()
+    lengthen_grace(scheme=sys.argv[2].partition(":")[0])
     run(sys.argv[1], serve)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 import fencelock
 from fencelock import LeaseLost, aio
 from tests.faults.flavors import SOON, make_due
+from tests.grace import lengthen_grace
 
 
 def say(who: str, **facts: object) -> None:
@@ -172,5 +173,6 @@ def loop(url: str) -> None:
 if __name__ == "__main__":
     # From Python 3.12 on a fork beside threads warns: it is the hazard itself.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    lengthen_grace(scheme=sys.argv[2].partition(":")[0])
     cases = (handle, untouched, own_link, prefork, busy, multi, loop)
     {case.__name__: case for case in cases}[sys.argv[1]](sys.argv[2])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fencelock.errors import Misconfigured
-from fencelock.wires.grpc.tls import Seal, context_of
+from fencelock.wires.grpc.tls import TlsLayer, context_of
 from fencelock.wires.tls import Tls
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.tls import make_certificate
@@ -169,7 +169,7 @@ def test_a_certificate_for_another_name_is_refused(
         theirs.settimeout(SOON)
         serving = helper.submit(serve)
         with pytest.raises(ssl.SSLCertVerificationError, match="not valid for 'elsewhere'"):
-            Seal(trust, "elsewhere").shake_hands(ours)
+            TlsLayer(trust, "elsewhere").handshake(ours)
         serving.result(SOON)  # it was told
 
 

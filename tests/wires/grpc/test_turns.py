@@ -106,7 +106,7 @@ def test_whoever_gives_up_as_its_turn_comes_lets_another_read(
 
 def test_a_look_at_the_line_lets_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that begins while somebody looks whether the line is alive, and then goes away."""
-    monkeypatch.setattr(client_threads, "LOOK_AGAIN_S", 0)
+    monkeypatch.setattr(client_threads, "FRESH_S", 0)
     with Script() as script:
         callers = Callers(script.address)
         side = script.accept()

@@ -12,7 +12,7 @@ from .. import codes
 
 
 def alive(group: int) -> bool:
-    """Whether anybody is left in a group."""
+    """Return whether any process of a group is left."""
     if group <= 0:
         return False
     try:
@@ -25,7 +25,7 @@ def alive(group: int) -> bool:
 
 
 def send(group: int, number: int) -> None:
-    """Signal a whole group. One that is stopped is woken, or it could not act on it."""
+    """Signal a whole group. A stopped one is continued, or it could not act on a request to end."""
     if group <= 0:
         return
     try:
@@ -37,7 +37,7 @@ def send(group: int, number: int) -> None:
 
 
 def find_by_pipe(inode: int) -> int:
-    """The group of whoever has a pipe open, or 0. Only Linux can tell."""
+    """Return the group of a process that has a pipe open, or 0. Only Linux can tell."""
     wanted = f"pipe:[{inode}]"
     for pid in _pids():
         folder = f"/proc/{pid}/fd"
@@ -61,7 +61,7 @@ _OURS = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, the command should not
 
 
 class CannotRun(Exception):
-    """The command cannot be started; ``code`` says why in the way of timeout(1)."""
+    """The command cannot be started; ``code`` is the exit code that timeout(1) has for it."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class CannotRun(Exception):
 
 
 class Child:
-    """One command that runs."""
+    """A running command."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], lease_pipe: int
@@ -77,7 +77,7 @@ class Child:
         os.set_inheritable(lease_pipe, True)
         self.group = _spawn(command, environment)
         self.code: int | None = None
-        """The exit code, 128+N for a death by signal N, once it has ended."""
+        """The exit code, 128+N after a death by signal N; None until the command has ended."""
         self._terminal = Foreground(self.group)
 
     def send(self, number: int) -> None:
@@ -85,11 +85,11 @@ class Child:
         send(self.group, number)
 
     def has_rest(self) -> bool:
-        """Whether others of its group are left after it has ended."""
+        """Return whether other processes of the group are left after the command has ended."""
         return alive(self.group)
 
     def look(self) -> bool:
-        """Whether it has ended. When it was stopped from the terminal, we stop with it."""
+        """Return whether it has ended. If it was stopped from the terminal, stop with it."""
         if self.code is not None:
             return True
         try:
@@ -108,10 +108,11 @@ class Child:
 
 
 def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Start it and return its process id, which is that of its group too.
+    """Start the command and return its process id, which is also the id of its group.
 
-    It has what we inherited, as with env(1); what we opened ourselves closes by itself. The module
-    subprocess would do the same, and take longer to import than the command to start.
+    It gets the descriptors that we inherited, as with env(1); those that we opened are closed by
+    the exec. The module subprocess would do the same, and take longer to import than the command
+    to start.
     """
     ours = [getattr(signal, name) for name in _OURS if hasattr(signal, name)]
     try:
@@ -130,17 +131,17 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _is_anywhere(program: str) -> bool:
-    """Whether there is such a file: a folder of PATH that cannot be read says nothing."""
+    """Return whether there is such a file: an unreadable folder of PATH is the same error."""
     folders = [""] if os.sep in program else os.environ.get("PATH", os.defpath).split(os.pathsep)
     return any(os.path.exists(os.path.join(folder, program)) for folder in folders)
 
 
 class Foreground:
-    """The terminal, lent to the command's process group while it runs, as a shell would.
+    """The terminal, lent to the command's process group while it runs, as by a shell.
 
     It is lent at the start when stdin is the terminal, so that the command can read it and Ctrl-C
     goes straight to it. In a pipeline the other programs of our own group may need the terminal (a
-    pager does), so there it is lent only once the command asks for it.
+    pager does), so there it is lent only once the command tries to use it.
     """
 
     def __init__(self, group: int) -> None:
@@ -151,18 +152,18 @@ class Foreground:
             self._lend()
 
     def stopped(self, number: int) -> None:
-        """The command was stopped: by Ctrl-Z, or because it used a terminal that was not lent."""
+        """Handle a stop of the command: by Ctrl-Z, or by using a terminal that was not lent."""
         asks = number in (signal.SIGTTIN, signal.SIGTTOU)
         if asks and self._is_ours():
             self._lend()
             _wake(self._group)
         elif asks and self._lent and self._foreground() == self._group:
-            _wake(self._group)  # it asked a moment before the terminal was lent
+            _wake(self._group)  # it was stopped a moment before the terminal was lent
         elif self._descriptor is not None and (asks or self._lent or self._is_ours()):
             self._suspend(asks or self._lent)
 
     def _suspend(self, lend: bool) -> None:
-        """Stop with the command: the shell has its prompt, and the watchdog watches the lease."""
+        """Stop this process too: the shell shows its prompt, the watchdog watches the lease."""
         self.take_back()
         os.kill(os.getpid(), signal.SIGSTOP)
         if lend and self._is_ours():  # fg; after bg the terminal stays with the shell
@@ -170,7 +171,7 @@ class Foreground:
         _wake(self._group)
 
     def take_back(self) -> None:
-        """The command has ended or sleeps: the terminal is ours again."""
+        """Take the terminal back from a command that has ended or is stopped."""
         if self._lent:
             self._lent = False
             self._set_foreground(os.getpgrp())

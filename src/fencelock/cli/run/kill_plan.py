@@ -11,31 +11,31 @@ MARGIN, MARGIN_MIN_S, MARGIN_MAX_S = 0.05, 0.1, 1.0  # of a ttl: see margin()
 
 
 def margin(ttl: float) -> float:
-    """How long before the end of the lease everything must be over: a busy machine may be late."""
+    """Return how long before the lease ends the stop must be over: a busy machine may be late."""
     return min(max(ttl * MARGIN, MARGIN_MIN_S), MARGIN_MAX_S)
 
 
 class KillPlan(NamedTuple):
-    """What to do to a command whose lease ends."""
+    """What is done to a command whose lease ends."""
 
     first: int | None
-    """The signal that asks it to stop, if any."""
+    """The signal that requests it to stop, if any."""
     kill: bool
     """Whether it is killed in the end."""
     grace: float
     """Seconds between the two."""
     nested: bool = False
-    """Run under another wrapper, whose KILL is the last word for us too."""
+    """The wrapper runs under another one: if that sends KILL, the command gets KILL at once too."""
     margin: float = MARGIN_MIN_S
-    """Seconds between the last of it and the end of the lease."""
+    """Seconds between the end of the grace and the end of the lease."""
 
     @property
     def stops(self) -> bool:
-        """Whether the command is asked or made to stop."""
+        """Whether the command is requested or forced to stop."""
         return self.kill or self.first is not None
 
     def words(self) -> str:
-        """What is done to the command, for people."""
+        """Describe for people what was done to the command."""
         if self.first is None:
             return "the command was killed" if self.kill else "the command goes on without it"
         first = signal.Signals(self.first).name.removeprefix("SIG")
@@ -44,20 +44,20 @@ class KillPlan(NamedTuple):
 
 
 class Watch:
-    """What is known of one lease, and what is due."""
+    """The state of one lease, and which signals are due to its command."""
 
     def __init__(self, plan: KillPlan) -> None:
         self.plan = plan
         self.until: float | None = None
-        """The end of the lease."""
+        """When the lease ends, on the clock of ``clock.now``; None before the first report."""
         self.kill_at: float | None = None
         self.killed = False
-        """KILL was due, and was sent."""
+        """KILL was due, and was returned to be sent."""
         self.ended = False
         """The lease counts as over: the pipe of the command is closed."""
 
     def lose(self, now: float) -> list[int]:
-        """The lease is gone: do now what would have been done in time."""
+        """Count the lease as over: return for now the signals that would have been sent in time."""
         if self.ended:
             return []
         self.ended = True
@@ -68,7 +68,7 @@ class Watch:
         return [*([] if self.plan.first is None else [self.plan.first]), *self._overdue(now)]
 
     def orphaned(self, now: float) -> list[int]:
-        """The wrapper is gone. If it was killed by an outer one, there is no time left."""
+        """Handle the death of the wrapper. If an outer one killed it, there is no time left."""
         signals = self.lose(now)
         if self.plan.nested and self.plan.kill:
             self.kill_at, self.killed = None, True
@@ -76,13 +76,13 @@ class Watch:
         return signals
 
     def look(self, now: float) -> list[int]:
-        """The signals that are due."""
+        """Return the signals that are due."""
         if not self.ended and self.until is not None and now >= self._stop_at():
             return self.lose(now)
         return self._overdue(now) if self.ended else []
 
     def next_at(self) -> float | None:
-        """When to look again."""
+        """Return when to look again; None if nothing is planned."""
         if self.ended:
             return self.kill_at
         return None if self.until is None else self._stop_at()

@@ -1,4 +1,4 @@
-"""Run a command under a lease: feed the watchdog, forward signals, notice the end."""
+"""Run a command under a lease: inform the watchdog, forward signals, notice the end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     lost_reason: str | None = None
 
     def exit_code(self) -> int:
-        """What the wrapper ends with."""
+        """Return the exit code of the wrapper."""
         if self.stopped or self.code is None:
             return codes.LOST
         return codes.TIMED_OUT if self.timed_out else self.code
@@ -65,8 +65,8 @@ class Supervisor:
         self._stop_at = NEVER if max_runtime is None else clock.now() + max_runtime
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
-        """Start the command and see it to its end."""
-        self._feed()
+        """Start the command, supervise it until it ends, and return how it ended."""
+        self._report_lease()
         if not self._lease:
             self._warn(f"lost {self._lease.name!r} before the command was started: {self._reason}")
             return Outcome(None, stopped=True, lost_reason=self._reason)
@@ -74,14 +74,14 @@ class Supervisor:
         child = Child(command, environment, self._watchdog.lease_pipe)
         self._watchdog.tell(f"group {child.group}")
         while not child.look():
-            self._feed()
+            self._report_lease()
             self._limit(child)
             self._stand_in(child)
             self._listen(child)
         self._watchdog.look()
         lost = self._watchdog.fired or self._watch.ended
         if lost or self._timed_out:
-            self._see_off(child)
+            self._end_group(child)
         if lost:
             self._tell_loss()
         return Outcome(
@@ -89,7 +89,7 @@ class Supervisor:
         )
 
     def _listen(self, child: Child) -> None:
-        """Sleep until a signal, the watchdog or the next thing to do."""
+        """Sleep until a signal, the watchdog or the next thing to do; handle the first two."""
         now = clock.now()
         nap = min(self._lease.ttl / 12, TICK_MAX_S, self._stop_at - now, self._kill_at - now)
         sources = [self._signals.fileno()]
@@ -102,8 +102,8 @@ class Supervisor:
             if number in FORWARDED:
                 child.send(number)
 
-    def _feed(self) -> None:
-        """Tell the watchdog until when the lease is good, or that it is gone."""
+    def _report_lease(self) -> None:
+        """Tell the watchdog until when the lease is good, or that it is lost."""
         remaining = self._lease.remaining()
         if remaining > 0:
             self._watch.until = clock.now() + remaining
@@ -113,7 +113,7 @@ class Supervisor:
             self._watchdog.tell("lost")
 
     def _tell_loss(self) -> None:
-        """Say once that the lease is lost, and what was done."""
+        """Print once that the lease is lost, and what was done."""
         if self._told:
             return
         self._told = True
@@ -124,7 +124,7 @@ class Supervisor:
         )
 
     def _stand_in(self, child: Child) -> None:
-        """The watchdog was killed: do its work as well as we can."""
+        """Do the work of a watchdog that was killed, as well as this process can."""
         if not self._watchdog.gone:
             return
         if not self._alone:
@@ -152,8 +152,8 @@ class Supervisor:
             self._kill_at = NEVER
             child.send(signal.SIGKILL)
 
-    def _see_off(self, child: Child) -> None:
-        """The command has ended as told; what it left behind in its group ends in time too."""
+    def _end_group(self, child: Child) -> None:
+        """After a loss or a timeout, wait for the rest of the group; end it in time too."""
         end = min(clock.now() + self._grace, self._kill_at)
         if self._watch.until is not None and not self._timed_out:
             end = min(end, self._watch.until - self._watch.plan.margin)

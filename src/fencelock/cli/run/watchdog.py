@@ -3,12 +3,13 @@
 It is a process of its own because the wrapper may be the one that is frozen, killed or starved of
 time: a dead man's switch. The wrapper tells it, again and again, until when the lease is good. If
 that stops, or the wrapper dies, the watchdog ends the command's process group in time. It also
-keeps the writing end of the lease pipe: that reaches EOF whatever happens to the wrapper.
+keeps the writing end of the lease pipe: the pipe reaches EOF whatever happens to the wrapper.
 
-It is forked before the wrapper starts any thread or opens any engine, knows nothing about locks,
-and speaks lines. When the wrapper was killed and the command has ended, it runs ``fencelock
-release``, so that nobody waits for the end of the ttl.
+It is forked before the wrapper starts any thread or opens any engine, and knows nothing about
+locks. When the wrapper was killed and the command has ended, it runs ``fencelock release``, so that
+nobody waits for the end of the ttl. The wrapper's orders to it are lines of text:
 
+    keep SECONDS      hold the lock until this moment of the boot clock at least
     lease JSON        how to release: the environment of ``fencelock release``
     spawn             the command is about to be started
     group PGID        the command runs as this process group
@@ -27,11 +28,11 @@ from .. import clock
 from .child import alive, find_by_pipe, send
 from .kill_plan import KillPlan, Watch
 
-QUIT_S = 1.0  # how long a watchdog may take to go home
-OVER_S = 2.0  # a command that was killed is gone within this, or the ttl has to end
+QUIT_S = 1.0  # how long a watchdog may take to exit
+OVER_S = 2.0  # a command that was killed is gone within this, or the lock waits for its ttl
 OVER_TICK_S = 0.02
 KEEP_MIN_S = 0.1  # the shortest rest of a hold that a ttl can express
-ALONE_S = 0.1  # without a wrapper, see this often whether all is over
+ALONE_S = 0.1  # without a wrapper, look this often whether the command is over
 
 
 class Watchdog:
@@ -45,7 +46,7 @@ class Watchdog:
         self.fired = False
         """It has ended the command, or begun to."""
         self.gone = False
-        """It was killed: somebody else has to watch."""
+        """It was killed or has exited: the supervisor has to watch."""
         self.pid = os.fork()
         if self.pid == 0:
             _serve(Watch(plan), orders_in, reports_out, lease_end)
@@ -55,18 +56,18 @@ class Watchdog:
         os.set_blocking(self._reports, False)
 
     def fileno(self) -> int:
-        """Readable when the watchdog has stopped the command."""
+        """Return the descriptor that is readable when the watchdog has fired or is gone."""
         return self._reports
 
     def tell(self, order: str) -> None:
-        """Give an order; a watchdog that cannot read it is as good as one that fires."""
+        """Send an order; a watchdog that does not read it fires for lack of orders, or is gone."""
         try:
             os.write(self._orders, f"{order}\n".encode())
         except OSError:
             pass
 
     def look(self) -> bool:
-        """Whether the watchdog has fired."""
+        """Read its reports and return whether the watchdog has fired."""
         try:
             word = os.read(self._reports, 64)
         except OSError:
@@ -76,34 +77,34 @@ class Watchdog:
         return self.fired
 
     def close(self) -> None:
-        """The command has ended: send the watchdog home."""
+        """Have the watchdog exit once the command has ended; kill it if it does not."""
         self.tell("quit")
         while not self.gone and select.select([self._reports], [], [], QUIT_S)[0]:
             self.look()
-        if not self.gone:  # somebody stopped it
+        if not self.gone:  # it was stopped, as by SIGSTOP
             os.kill(self.pid, signal.SIGKILL)
         for descriptor in (self._orders, self._reports, self.lease_pipe):
             os.close(descriptor)
         try:
             os.waitpid(self.pid, 0)
         except ChildProcessError:
-            pass  # our parent had us ignore the end of children
+            pass  # SIGCHLD is ignored, as our parent had it
 
 
 def _serve(watch: Watch, orders: int, reports: int, lease_end: int) -> None:
-    """The watchdog's side; never returns."""
+    """Run the watchdog in its own process; never return."""
     try:
         os.setsid()  # what is sent to the wrapper's group or typed at its terminal is not for us
         for number in (1, 2, 3, signal.SIGTERM, signal.SIGPIPE):  # 1 to 3: HUP, INT, QUIT
             signal.signal(number, signal.SIG_IGN)
-        _let_go({orders, reports, lease_end})
-        _Guard(watch, orders, reports, lease_end).main()
+        _close_other_descriptors({orders, reports, lease_end})
+        _WatchdogLoop(watch, orders, reports, lease_end).main()
     finally:
         os._exit(0)
 
 
-def _let_go(keep: set[int]) -> None:
-    """Hold on to nothing of the wrapper's: who reads its output must see EOF when it ends."""
+def _close_other_descriptors(keep: set[int]) -> None:
+    """Close the wrapper's descriptors: a reader of its output must see EOF when it ends."""
     try:
         held = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -113,8 +114,8 @@ def _let_go(keep: set[int]) -> None:
             os.closerange(descriptor, descriptor + 1)  # a close() that does not complain
 
 
-class _Guard:
-    """Reads orders and sends the signals that are due, until the command has ended."""
+class _WatchdogLoop:
+    """The loop of the watchdog: reads orders and sends due signals until the command has ended."""
 
     def __init__(self, watch: Watch, orders: int, reports: int, lease_end: int) -> None:
         self._watch = watch
@@ -146,7 +147,7 @@ class _Guard:
                 send(self._group, number)
 
     def _command_is_over(self) -> bool:
-        """Whether nobody is left who may work under the lock; who was killed has a moment."""
+        """Return whether no process is left that may work under the lock; allow a KILL a moment."""
         if self._spawning and not self._group:
             return False  # it may run, and was not found
         until = clock.now() + OVER_S
@@ -167,7 +168,7 @@ class _Guard:
     def _read(self) -> list[int]:
         chunk = os.read(self._orders, 4096)
         if not chunk:
-            return self._bereaved()
+            return self._on_wrapper_death()
         *lines, self._text = (self._text + chunk).split(b"\n")
         return [number for line in lines for number in self._obey(line.decode())]
 
@@ -191,15 +192,15 @@ class _Guard:
             self._quit = True
         return []
 
-    def _bereaved(self) -> list[int]:
-        """The wrapper is gone, perhaps before it could tell us what it started."""
+    def _on_wrapper_death(self) -> list[int]:
+        """Handle the wrapper's death, perhaps before it could send which group it started."""
         self._orders = -1
         if self._spawning and not self._group:
             self._group = find_by_pipe(self._lease_inode)
         return self._watch.orphaned(clock.now())
 
     def _end(self) -> None:
-        """Tell the command, by EOF, and the wrapper."""
+        """Report the end of the lease: to the command by EOF, and to the wrapper."""
         os.close(self._lease_end)
         self._lease_end = -1
         try:
@@ -209,9 +210,9 @@ class _Guard:
 
 
 def _release(lease: str, keep_s: float) -> None:
-    """Run ``fencelock release`` as a program: we were forked before there was any engine.
+    """Run ``fencelock release`` as a program: this process was forked before any engine was opened.
 
-    What is to be kept from others for longer is renewed for the rest of that time instead.
+    A lock that is to be held for longer is renewed for the rest of that time instead.
     """
     import json
     import sys

@@ -16,7 +16,7 @@ from ..run.status import Status
 from . import run
 
 AGAIN = "FENCELOCK_CAMPAIGN"
-"""Set for ourselves while we campaign again: then an outage of the engine is waited out."""
+"""Set in our environment when we campaign again: then an outage of the engine is waited out."""
 RETRY_S = 1.0
 USAGE = "fencelock elect NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
@@ -31,7 +31,7 @@ exit codes:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of run, but those that would let a command outlive its term."""
+    """Add the options of run, except those that would let a command outlive its term."""
     lock_arguments(parser)
     run.command_arguments(parser)
     parser.set_defaults(skip_ok=False, once_per=None, on_lost="term", recipe=ELECTION)
@@ -45,7 +45,7 @@ def main(options: argparse.Namespace) -> int:
         code = run.conduct(options, status)
     except (Unavailable, OutcomeUnknown) as error:
         if not again:
-            raise  # a wrong address is told at once
+            raise  # a wrong address is reported at once
         if not options.quiet and not options.json:
             terminal.say(f"the campaign for {options.name!r} goes on: {error}")
         time.sleep(RETRY_S)
@@ -56,10 +56,10 @@ def main(options: argparse.Namespace) -> int:
 
 
 def campaign_again(options: argparse.Namespace) -> NoReturn:
-    """Become this program anew, as the same process.
+    """Start this program anew by an exec, as the same process.
 
     A watchdog is forked before any thread is started and any engine opened, and each term needs its
-    own: so we begin where there is neither.
+    own: so the program starts again, without either.
     """
     if options.status_fd is not None:
         os.set_inheritable(options.status_fd, True)

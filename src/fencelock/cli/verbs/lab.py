@@ -32,7 +32,7 @@ examples:
 """
 DOCUMENT_MAX = 1_000_000  # bytes
 FIRST = "ghost-writer"
-"""What the page shows if nothing is named."""
+"""The scenario that the page shows if none is named."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def main(options: argparse.Namespace) -> int:
         raise BadArguments(
             f"{options.action} what? give a scenario (fencelock lab ls) or a JSON file"
         )
-    observe.redirect(_unsaid)  # what simulated clients warn of stands in the trace
+    observe.redirect(_unsaid)  # the trace has the warnings of simulated clients
     if options.action == "export":
         return _export(options)
     document = lab.chosen(_document(options.document), **_switches(options.set))
@@ -101,11 +101,11 @@ def _serve(options: argparse.Namespace) -> int:
     scenarios = {name: lab.scenario(name) for name in lab.scenarios()}
     first, fragment = options.action or FIRST, ""
     if "#" in first and not Path(first).is_file():
-        fragment = first[first.index("#") :]  # a link; what stands before is where another lab was
+        fragment = first[first.index("#") :]  # a link; the part before # is another lab's address
         first = FIRST
     if first not in scenarios:
         scenarios[first] = _document(first)
-        lab.play(scenarios[first])  # or say now what is wrong with it
+        lab.play(scenarios[first])  # or report now what is wrong with it
     try:
         server = PageServer(options.port or 0, scenarios, first)
     except OSError as error:
@@ -142,7 +142,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _unsaid(message: str) -> None:
-    """Say nothing."""
+    """Discard a message."""
 
 
 def _list(as_json: bool) -> int:
@@ -166,7 +166,7 @@ def _facts(name: str, raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _document(name: str) -> dict[str, Any]:
-    """A scenario of the package, or what a file holds."""
+    """Return a scenario of the package, or read a document from a file or stdin."""
     if name in lab.scenarios():
         return lab.scenario(name)
     if name != "-" and not Path(name).is_file():

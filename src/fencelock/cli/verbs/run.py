@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 5.0
-REMEMBER_S = 7.0  # the engine is asked for five of them
+REMEMBER_S = 7.0  # for five of them the recipe retries
 USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
 The command is stopped before the lease can end: KILL is sent a twentieth of
@@ -68,12 +68,12 @@ exit codes:
 
 
 class RunRequest(NamedTuple):
-    """A command line of ``run``, checked."""
+    """The checked command line of ``run``."""
 
     lock: LockRequest
     command: list[str]
     options: argparse.Namespace
-    """The same as it was read: which engine is meant."""
+    """The command line as it was parsed: it names the engine."""
     max_runtime: float | None
     plan: KillPlan
     grace: float
@@ -109,7 +109,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how a command is run and stopped."""
+    """Add the options for how a command is run and stopped."""
     add = parser.add_argument
     add("--grace", metavar="DUR", help="from TERM to KILL (default 5s, or a quarter of the ttl)")
     add("--max-runtime", metavar="DUR", help="stop the command after this long")
@@ -147,7 +147,7 @@ def read(options: argparse.Namespace) -> RunRequest:
 
 
 def _check_once(options: argparse.Namespace, lock: LockRequest) -> None:
-    """Refuse what would mean something else within a window."""
+    """Refuse options that would mean something else within a window."""
     if options.conflict_exit_code != codes.NOT_ACQUIRED:
         raise BadArguments("--once-per exits with 0 when another runs the command: leave out -E")
     if lock.role != "lock" or lock.min_hold is not None:
@@ -158,12 +158,12 @@ def _check_once(options: argparse.Namespace, lock: LockRequest) -> None:
 
 
 def status_fd(options: argparse.Namespace) -> int | None:
-    """Where the status goes: what was asked for, stderr with --json, else nowhere."""
+    """Return the descriptor for the status: the named one, stderr with --json, else None."""
     descriptor: int | None = options.status_fd
     if descriptor is None:
         return 2 if options.json else None
     try:
-        os.set_inheritable(descriptor, descriptor <= 2)  # its reader waits for us, not for others
+        os.set_inheritable(descriptor, descriptor <= 2)  # its reader waits for us, not the command
     except OSError:
         raise BadArguments(
             f"--status-fd {descriptor} is not open: open it, as in {descriptor}>status.json"
@@ -240,7 +240,7 @@ class _Run:
     def main(self) -> int:
         from ..acquisition import announced, check_excludes, reach
 
-        observe.redirect(self._note)  # what matters of it is said below, once
+        observe.redirect(self._note)  # what matters of it is printed below, once
         unsubscribe = observe.subscribe(self._see)
         try:
             with reach(self._request.options, self._signals) as client:
@@ -248,11 +248,11 @@ class _Run:
                 lease = self._acquire(client)
                 if isinstance(lease, int):
                     return lease
-                if client.traits.portable:  # else it ends with us
+                if client.traits.portable:  # else the lease ends with this process
                     if self._request.lock.min_hold:
                         until = clock.now() + self._request.lock.min_hold
                         self._watchdog.tell(f"keep {until}")
-                    self._watchdog.tell(f"lease {self._heritage(lease)}")
+                    self._watchdog.tell(f"lease {self._release_environment(lease)}")
                 if self._request.options.recipe == ELECTION:
                     with announced(client, lease.name, self._signals):
                         return self._hold(lease, client.url)
@@ -265,7 +265,7 @@ class _Run:
             observe.redirect(None)
 
     def _acquire(self, client: Client) -> Lease | int:
-        """Wait for the lock, or return the exit code that says why not."""
+        """Acquire the lock, or return the exit code that says why not."""
         from ..acquisition import obtain
 
         started, request = clock.now(), self._request.lock
@@ -295,13 +295,13 @@ class _Run:
         return lease
 
     def _skip(self, why: str) -> int:
-        """Leave the command to others, in this window."""
+        """Leave the command to others in this window; return the exit code."""
         self._status.outcome = "skipped"
         self._warn(f"skipped, since the work of {self._request.lock.name!r} {why}")
         return codes.OK
 
     def _hold(self, lease: Lease, engine: str) -> int:
-        """Run the command under the lease."""
+        """Run the command under the lease, release it, and return the exit code."""
         request, status, started = self._request, self._status, clock.now()
         supervisor = Supervisor(
             lease, self._signals, self._watchdog, request.max_runtime, request.grace, self._warn
@@ -328,7 +328,7 @@ class _Run:
         return outcome.exit_code()
 
     def _release(self, lease: Lease, told: bool) -> None:
-        """Release; once a loss was reported, a failure of this is not."""
+        """Release the lease; print a failure of that unless a loss was reported before."""
         from ..acquisition import give_back
 
         try:
@@ -337,8 +337,8 @@ class _Run:
             if not told:
                 self._warn(str(error))
 
-    def _heritage(self, lease: Lease) -> str:
-        """What the watchdog needs to release the lock, should we be killed."""
+    def _release_environment(self, lease: Lease) -> str:
+        """Return, as JSON, what the watchdog needs to release the lock if we are killed."""
         import json
 
         from ..lease_token import VARIABLE, grant_of, pack
@@ -350,7 +350,7 @@ class _Run:
         return default_url() if url is None else url
 
     def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
-        """The command's, who may lock by the same engine: with its password, as we know it."""
+        """Return the command's environment; its URL has the password, so that it can lock too."""
         slot = {} if lease.slot is None else {SLOT: str(lease.slot)}
         return {
             **{key: value for key, value in os.environ.items() if key != SLOT},
@@ -364,7 +364,7 @@ class _Run:
         }
 
     def _see(self, event: observe.Event) -> None:
-        """Renewals that fail are told once; the supervisor tells of a loss."""
+        """Print the first renewal that fails; the supervisor reports a loss."""
         if event.kind == "renew_failed" and not self._failing:
             self._failing = True
             self._warn(
@@ -393,21 +393,24 @@ class _Turn:
         self._signals = signals
 
     def left(self) -> float:
-        """Seconds until the window ends."""
+        """Return the seconds until the window ends."""
         return self._schedule.left(self._window)
 
     def is_done(self) -> bool:
-        """Whether nobody needs to run it."""
+        """Return whether the command was done in this window, or in a later one."""
         ask = self._schedule.is_done
         return self._signals.call(lambda: self._drive(ask(self._window)), label="recall")
 
     def is_due(self) -> bool:
-        """Whether we are to run it, now that we have the lock."""
+        """Return whether the command is still to be run, now that the lock is held."""
         ask = self._schedule.is_due
         return self._signals.call(lambda: self._drive(ask(self._window)), label="recall")
 
     def remember(self) -> None:
-        """It ended well: let nobody run it again in this window. A signal does not end that."""
+        """Record that the command ended well, so that nobody runs it again in this window.
+
+        A signal does not interrupt this.
+        """
         work, until = self._schedule.remember, clock.now() + REMEMBER_S
         try:
             self._signals.call(

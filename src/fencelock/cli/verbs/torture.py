@@ -82,26 +82,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Torture, judge and tell; a broken promise is an exit code."""
-    orders = _orders(options)
+    """Torture, judge and report; return ``codes.BROKEN`` for a broken promise."""
+    settings = _settings(options)
     files = [_writable(options.history), _writable(options.html)]
     signal.signal(signal.SIGTERM, _end)
-    made = _would_make(orders.url)
+    made = _would_make(settings.url)
     try:
-        runs = [_run(orders, options)]
+        runs = [_run(settings, options)]
         if options.library:
-            runs.append(_run(orders._replace(library=options.library), options))
+            runs.append(_run(settings._replace(library=options.library), options))
     except BaseException as error:
         for file in filter(None, files):
             if not file.stat().st_size:
-                file.unlink()  # made to see that it can be
+                file.unlink()  # it was made only to see that it can be
         if isinstance(error, KeyboardInterrupt):
             terminal.say("interrupted: there is no verdict, and its locks are free again")
         raise
     finally:
         _remove(made)
     _write(runs, *files)
-    _tell(runs, options)
+    _print(runs, options)
     if not runs[0].passed:
         return codes.BROKEN
     if runs[0].unheard:
@@ -109,14 +109,14 @@ def main(options: argparse.Namespace) -> int:
     return codes.OK if sum(runs[0].faults.values()) else codes.MISCONFIGURED
 
 
-def _orders(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> Settings:
     from ...judge.torture.peers import check_library
     from ...judge.torture.run import Settings
 
     url = url_of(options)
     url = default_url() if url is None else url
     if options.scope is not None:
-        connected(options).close()  # refuses an engine that does not do
+        connected(options).close()  # refuses an engine of a smaller scope
     length = seconds(options.seconds)
     if not 1 <= length <= SECONDS_MAX:
         raise UsageError(f"--seconds must be 1 to {SECONDS_MAX:g}, not {length:g}")
@@ -143,14 +143,14 @@ def _orders(options: argparse.Namespace) -> Settings:
     )
 
 
-def _run(orders: Settings, options: argparse.Namespace) -> Run:
+def _run(settings: Settings, options: argparse.Namespace) -> Run:
     from ... import observe
     from ...judge.torture.runner import torture
 
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     live = None if options.json else _Live()
     try:
-        return torture(orders, live.show if live else lambda _: None)
+        return torture(settings, live.show if live else lambda _: None)
     finally:
         if live:
             live.end()
@@ -158,7 +158,7 @@ def _run(orders: Settings, options: argparse.Namespace) -> Run:
 
 
 class _Live:
-    """One line on stderr that says how far it is."""
+    """A line on stderr that shows the progress."""
 
     def __init__(self) -> None:
         self._wanted = terminal.is_terminal(sys.stderr)
@@ -185,7 +185,7 @@ class _Live:
             terminal.live("", sys.stderr)
 
 
-def _tell(runs: list[Run], options: argparse.Namespace) -> None:
+def _print(runs: list[Run], options: argparse.Namespace) -> None:
     from ...judge.torture import report
 
     if options.json:
@@ -206,7 +206,7 @@ def _tell(runs: list[Run], options: argparse.Namespace) -> None:
 
 
 def _writable(path: str | None) -> Path | None:
-    """Where to write, refused before the time is spent."""
+    """Return the path if it can be written; raise before the time is spent if not."""
     if path is None:
         return None
     try:
@@ -228,7 +228,7 @@ def _write(runs: list[Run], history: Path | None, html: Path | None) -> None:
 
 
 def _would_make(url: str) -> str:
-    """The lock file that is made only for this, or nothing."""
+    """Return the lock file that this run would make and has to remove, or an empty text."""
     address = parse(url, {})
     file = os.path.abspath(address.path[1:]) if address.scheme == "sqlite" else ""
     return file if file and not os.path.exists(file) else ""
@@ -247,5 +247,5 @@ def _remove(file: str) -> None:
 
 
 def _end(number: int, _frame: object) -> NoReturn:
-    """Leave by the way on which everything is cleaned up."""
+    """Handle SIGTERM: raise SystemExit, on whose way out everything is cleaned up."""
     raise SystemExit(codes.SIGNALLED + number)

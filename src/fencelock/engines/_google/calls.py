@@ -1,9 +1,9 @@
-"""Calls over a transport that Google has generated, each sent once, for threads and asyncio alike.
+"""Calls over one of Google's generated transports, each sent once, for threads and asyncio alike.
 
-The transport is the one for threads. One thread makes it and begins all calls, so that no exception
-of a signal handler reaches into the driver. The end of a call sets a signal of the World: a thread
-and a task wait for it in the same way, and both can stop waiting at any time. A call that is
-answered by a stream can only be waited for by a thread: it has one of its own while it lasts.
+The transport is the one for threads. One thread creates it and begins all calls, so that no
+exception of a signal handler reaches into the driver. The end of a call sets a signal of the World:
+a thread and a task wait for it in the same way, and both can stop waiting at any time. Only a
+thread can wait for a call whose reply is a stream: such a call has one of its own while it lasts.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from ...world import World
 from .errors import no_answer, not_sent, status_of
 
 LOAD_S = 60.0  # to load the package on a busy machine, and to find credentials
-SPARE_S = 0.2  # for gRPC to tell by itself that time is over
-SILENT_S = 0.3  # without any answer, after which a connection may be dead
+SPARE_S = 0.2  # for gRPC to end the call with a timeout by itself
+SILENT_S = 0.3  # without any reply, after which a connection may be dead
 
 OPTIONS = [
-    # A write that is repeated behind our back would be refused by its own success.
+    # A write that the library repeats would be refused because of its own success.
     ("grpc.enable_retries", 0),
-    # Else a forked child is given its parent's connection, which is none in the child.
+    # Else a forked child would get its parent's connection, which is unusable in the child.
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
 
 class Call:
-    """One request, and what came of it."""
+    """One request, and its outcome."""
 
     def __init__(
         self, start: Callable[[Any], Any], *, writes: bool, is_stream: bool = False
     ) -> None:
         self.start = start
-        """Begins it over a transport, in the thread that begins calls."""
+        """Begins the call over a transport, in the thread that begins calls."""
         self.writes = writes
         self.is_stream = is_stream
         self.when_ended = list[Callable[[], None]]()
-        self.answers = list[Any]()  # one answer, or an exception
+        self.answers = list[Any]()  # empty, or one reply or exception
         self.running: Any = None
         self.transport: Any = None  # over which it was begun
         self.is_begun = False
-        self.is_left = False  # nobody waits for it any more
+        self.is_abandoned = False  # its caller no longer waits for it
 
     def end(self, work: Callable[[], Any]) -> None:
-        """Keep what came of it, and wake whoever waits."""
+        """Store the result of ``work``, or its exception, and wake the callers that wait."""
         try:
-            self.tell(work())
+            self.finish(work())
         except Exception as error:
-            self.tell(error)
+            self.finish(error)
 
     def ended(self, running: Any) -> None:
         self.end(running.result)
 
-    def tell(self, answer: Any) -> None:
+    def finish(self, answer: Any) -> None:
         self.answers.append(answer)
         for ended in list(self.when_ended):
             ended()
@@ -67,8 +67,8 @@ class Call:
             self.running.cancel()
 
 
-class Reached(Protocol):
-    """How a service is reached."""
+class ConnectionSettings(Protocol):
+    """The settings for connecting to a service."""
 
     @property
     def emulator(self) -> str | None: ...
@@ -85,28 +85,28 @@ class Calls:
         world: World,
         service: str,
         what: str,
-        settings: Reached,
+        settings: ConnectionSettings,
         *options: tuple[str, int],
     ) -> None:
         self._world = world
-        self._service = service  # as its package, its transport and our extra are called
+        self._service = service  # the name of its package, its transport and our extra
         self._what = what  # for messages
         self._settings = settings
         self._options = [*OPTIONS, *options]
         self._caller = CallerThread(f"fencelock-{service}")
         self._login: Any = None
-        self._broken: Any = None  # a transport over which nothing was answered
+        self._broken: Any = None  # a transport without replies, to be replaced
         self._stale: Any = None  # the one before, whose last calls may not have ended
-        self._stream: Any = None  # that goes on
+        self._stream: Any = None  # the one long-lived stream, if any
         self._answered_at = 0.0
         self._transport: Any = None
         self.is_closed = False
 
-    async def make(self, call: Call, told: Callable[[str, str], Exception]) -> Any:
-        """Make a call, and return its answer, or raise what ``told`` says of its status.
+    async def make(self, call: Call, map_error: Callable[[str, str], Exception]) -> Any:
+        """Make a call, and return its reply, or raise what ``map_error`` makes of its status.
 
-        A read that nobody waits for any more is cancelled. A write is not: it may be carried out
-        all the same, and whoever undoes it has to know when it has ended.
+        A read whose caller no longer waits is cancelled. A write is not: it may be carried out all
+        the same, and the request that undoes it has to know when it has ended.
         """
         world, what = self._world, self._what
         began = world.now()
@@ -125,7 +125,7 @@ class Calls:
             raise Unavailable(f"{what} was not asked: {error}") from error
         finally:
             if not call.answers:
-                call.is_left = True
+                call.is_abandoned = True
                 self._suspect(call, began)
                 if call.is_begun and not call.writes:
                     self._caller.submit(call.cancel)
@@ -144,10 +144,10 @@ class Calls:
             self._broken = call.transport
         elif code == "DEADLINE_EXCEEDED":
             self._suspect(call, began)
-        raise told(code, words) from answer
+        raise map_error(code, words) from answer
 
     def stream(self, start: Callable[[Any], Any]) -> Any:
-        """Begin the one stream that goes on, in a thread that can wait for what it tells.
+        """Begin the one long-lived stream, in a thread that can wait for its messages.
 
         It ends with its connection, also where that is replaced.
         """
@@ -157,7 +157,7 @@ class Calls:
         return self._stream
 
     def _suspect(self, call: Call, began: float) -> None:
-        """Have the next call connect anew, if nothing was answered for a while."""
+        """Have the next call open a new connection, if no reply has come for a while."""
         if self._answered_at < began and self._world.now() - began >= SILENT_S:
             self._broken = call.transport
 
@@ -166,15 +166,15 @@ class Calls:
     def _begin(self, call: Call) -> None:
         try:
             self._connect()
-            call.is_begun = True  # first: who leaves now must not be told that nothing was sent
-            if call.is_left:
-                call.tell(None)
+            call.is_begun = True  # first: a caller that leaves now must not report it as unsent
+            if call.is_abandoned:
+                call.finish(None)
                 return
             call.transport = self._transport
             running = call.running = call.start(self._transport)
-        except Exception as error:  # the next one tries again
+        except Exception as error:  # the next call tries again
             call.is_begun = False
-            call.tell(error)
+            call.finish(error)
             return
         if not call.is_stream:
             running.add_done_callback(call.ended)
@@ -184,13 +184,13 @@ class Calls:
             start_daemon(lambda: call.end(lambda: list(running)), label)
         except RuntimeError as error:
             running.cancel()
-            call.tell(error)
+            call.finish(error)
 
     def _connect(self) -> None:
-        """See that there is a transport over which the last call was not left without an answer.
+        """Make sure that there is a transport, and a new one if the last call had no reply.
 
-        gRPC would take minutes to notice that nothing comes over a connection any more, and waits
-        between two attempts to connect. Calls of others may still end well over the last one.
+        gRPC would take minutes to notice a dead connection, and waits between two attempts to
+        connect. Other calls may still end well over the old transport: it is closed later.
         """
         if self._transport is not None and self._transport is self._broken:
             stale, self._stale, self._transport = self._stale, self._transport, None

@@ -1,7 +1,7 @@
-"""Map what gRPC, a service of Google Cloud or its credentials say of a failure to errors of ours.
+"""Map the errors of gRPC, of a Google Cloud service and of its credentials to errors of ours.
 
-Each engine has a table of its own for what only its service says, before this one. Nothing is sent
-twice behind our back, so that an error is about the only attempt.
+Each engine has a table of its own for the errors of its service alone, before this one. The library
+sends nothing twice by itself, so that an error is about the only attempt.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
 from .settings import LOGIN
 
-# What gRPC says, without a code of its own, where it had no connection to send a request over.
+# The texts of gRPC, which has no code for it, where it had no connection to send a request over.
 _UNSENT = ("failed to connect", "DNS resolution failed", "Getting metadata from")
 _SILENT = {"CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
 
@@ -20,7 +20,7 @@ class Unanswered(Unavailable):
     """There was no connection, or no answer to a request that changes nothing."""
 
 
-def told(what: str, rights: str, code: str, words: str, *, writes: bool) -> FencelockError:
+def map_error(what: str, rights: str, code: str, words: str, *, writes: bool) -> FencelockError:
     """Return our error for a status of gRPC."""
     if code == "UNAUTHENTICATED":
         return Denied(f"{what} does not know who we are; nothing was done ({words}): {LOGIN}")
@@ -36,14 +36,14 @@ def told(what: str, rights: str, code: str, words: str, *, writes: bool) -> Fenc
 
 
 def no_answer(what: str, why: object, *, writes: bool) -> FencelockError:
-    """The error of a request that may have been carried out."""
+    """Return the error of a request that was not answered; a write may have been carried out."""
     if writes:
         return OutcomeUnknown(f"{what} did not answer ({why}): the change may have taken effect")
     return Unanswered(f"{what} did not answer ({why}); nothing was done")
 
 
 def not_sent(what: str, extra: str, error: Exception) -> FencelockError:
-    """The error of a request that was not sent: the client could not be made, or is closed."""
+    """Return the error of a request that was not sent: there was no usable client."""
     if type(error).__module__.startswith("google.auth"):
         return Denied(f"{what} was not asked: there are no credentials here ({error}): {LOGIN}")
     if isinstance(error, ImportError):
@@ -53,7 +53,7 @@ def not_sent(what: str, extra: str, error: Exception) -> FencelockError:
 
 
 def status_of(error: Any) -> tuple[str, str]:
-    """The code and the text of an error of gRPC."""
+    """Return the code and the text of an error of gRPC."""
     code: Any = error.code() if callable(getattr(error, "code", None)) else None
     if code is None:
         return "UNKNOWN", f"{type(error).__name__}: {error}"

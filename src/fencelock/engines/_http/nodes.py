@@ -1,9 +1,9 @@
-"""Send calls to nodes that are as good as each other: one after the other, never two at once.
+"""Send calls to equivalent nodes: to one after the other, never to two at once.
 
-A call goes to the node that served the last one. If that cannot be reached, or says that nothing
-happened because it cannot serve, the same call goes to the next node: it has not been served
-before. A call of which that is not certain, because no answer came or the answer says so, is not
-sent again, here: the caller asks again for the same owner, and that goes to the next node.
+A call goes to the node that served the last one. If that cannot be reached, or replies that nothing
+happened because it cannot serve, the same call goes to the next node: it has taken no effect. A
+call of which that is not certain, for lack of a response or by what the response says, is not sent
+again here: the caller retries for the same owner, and that goes to the next node.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .wire.pool import Pool
 Purpose: TypeAlias = Literal["calls", "renewals", "polls"]
 PURPOSES: tuple[Purpose, ...] = ("calls", "renewals", "polls")
 UNAUTHORIZED = 401
-POLLS_MAX = 64  # connections that wait for a change
+POLLS_MAX = 64  # connections to a node whose requests wait for a change
 
 
 class Nodes:
-    """The nodes that one client may call."""
+    """The nodes that one client may call, and a pool for each node and purpose."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class Nodes:
         has_failed: Callable[[Response], bool],
         is_undone: Callable[[Response], bool],
     ) -> None:
-        """``has_failed`` sees whether a node cannot serve, ``is_undone`` whether it says that
-        nothing happened and another may do better."""
+        """``has_failed`` tells from a response whether the node cannot serve, ``is_undone`` whether
+        nothing happened and another node may be able to serve."""
         context = None if tls is None else context_of(tls, "http/1.1")
         nodes = [Node(*one, context, connect_timeout) for one in addresses]
         connect, sizes = connect_in(world), {"calls": pool, "renewals": 1}
@@ -54,12 +54,12 @@ class Nodes:
                 )
         self._has_failed, self._is_undone = has_failed, is_undone
         self._count, self._current = len(nodes), 0
-        """How many there are, and the one that serves, as far as is known."""
+        """The number of nodes, and the index of the one that served last."""
 
     async def send(
         self, method: str, target: str, data: bytes | None, timeout: float, purpose: Purpose
     ) -> Response:
-        """Have a node answer: each is tried at most once, and only while nothing was done."""
+        """Return a node's response. Each is tried once at most, and only while nothing was done."""
         first, count = self._current, self._count
         for turn in range(count):
             number, left = (first + turn) % count, count - 1 - turn
@@ -75,7 +75,7 @@ class Nodes:
                 self._leave(number)
                 raise
             if response.status == UNAUTHORIZED:
-                pool.renew()  # a token that was replaced is read with the next connection
+                pool.renew()  # the next connection reads the token, which may have been replaced
             if self._has_failed(response):
                 self._leave(number)
                 if left and self._is_undone(response):
@@ -84,12 +84,12 @@ class Nodes:
         raise AssertionError("unreachable")
 
     def _leave(self, number: int) -> None:
-        """Have the next call go to another node, unless one has been chosen meanwhile."""
+        """Direct the next call to another node, unless one has been chosen meanwhile."""
         if self._current == number:
             self._current = (number + 1) % self._count
 
     def close_polls(self) -> None:
-        """End the polls: no more can be made."""
+        """Close the connections of polls, and refuse new polls."""
         for (_, purpose), pool in self._pools.items():
             if purpose == "polls":
                 pool.close()

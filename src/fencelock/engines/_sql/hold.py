@@ -1,4 +1,4 @@
-"""A lock that a session, or its transaction, has for an owner."""
+"""A lock that a session, or its transaction, holds for an owner."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ S = TypeVar("S")
 
 
 def renewal_timeout(grants: Sequence[Grant]) -> float:
-    """How long a renewal may take so that another still comes in time."""
+    """Return how many seconds a renewal may take so that a retry still comes in time."""
     return max(RENEWAL_MIN_S, min(grant.ttl for grant in grants) / 5)
 
 
 class Hold(Generic[S]):
-    """One lock, and the session that has it."""
+    """One lock, and the session that holds it."""
 
     __slots__ = (
         "fence",
@@ -36,7 +36,7 @@ class Hold(Generic[S]):
     def __init__(self, request: Request, key: int, session: S, fence: int, asked_at: float) -> None:
         self.name = request.name
         self.key = key
-        """The number by which the server knows the lock, where it has one."""
+        """The numeric key of the lock on the server, where it has one."""
         self.session = session
         self.fence = fence
         self.ttl = request.ttl
@@ -46,7 +46,7 @@ class Hold(Generic[S]):
         self.shown = False
         """Whether a row of the database may show who holds it."""
         self.releaser: object = None
-        """Of the call that is giving it back."""
+        """Identifies the call that is unlocking it."""
 
 
 class TransactionHold(Hold[S]):
@@ -59,8 +59,8 @@ class TransactionHold(Hold[S]):
     ) -> None:
         super().__init__(request, 0, transaction, fence, asked_at)
         self.xid = xid
-        """The id by which the server knows what became of the transaction."""
+        """The id under which the server keeps the transaction's status."""
         self.failed = False
-        """Whether its body did not end well: then it is rolled back."""
+        """Whether its body did not end well: then the transaction is rolled back."""
         self.used = False
         """Whether the holder was given the connection, and may have changed it in any way."""

@@ -1,8 +1,8 @@
-"""End the holds that nobody renewed, in the background.
+"""End the holds that were not renewed, in the background.
 
-A row in a table is over when its time is, whoever looks. A session's lock is held until somebody
-unlocks it, so a client gives back by itself what was not renewed in time; for a client that cannot,
-the server ends the session.
+A row in a table is over when its time is. A session's lock is held until it is unlocked, so a
+client itself unlocks what was not renewed in time; for a client that cannot, the server ends the
+session.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .hold import Hold
 
 H = TypeVar("H", bound=Hold[Any])
 
-LATE_S = 0.05  # the holder's own clock tells it first
+LATE_S = 0.05  # so that the holder's own clock tells it of the loss first
 
 
 class HoldExpiry(Generic[H]):
-    """Watches the holds of one client, once there are any."""
+    """The timer of one client that ends its holds, once there are any."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class HoldExpiry(Generic[H]):
         self._holds = holds
         self._end = end
         self._chores = chores
-        """What else is due now and then; returns when it wants to be called again."""
+        """Other periodic work; returns the time of its next call."""
         timer = Timer(world, self._run, "fencelock-expiry")
         self.expect, self.close_nowait, self.close = timer.expect, timer.close_nowait, timer.close
 
@@ -43,6 +43,6 @@ class HoldExpiry(Generic[H]):
             if hold.until + LATE_S <= now:
                 await self._end(owner, hold)
         again = await self._chores(now) if self._chores is not None else NEVER
-        # What could not be ended is tried again after a moment, and not without a pause.
+        # A hold that could not be ended is tried again after a moment, not without a pause.
         ends = [max(hold.until, now) + LATE_S for hold in list(self._holds.values())]
         return min([*ends, again])

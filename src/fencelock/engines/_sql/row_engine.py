@@ -5,17 +5,18 @@ with the lock's end: there is no moment in which the data is written and the loc
 Release commits.
 
 * **The end of a lease.** A transaction that is idle for longer than its ttl is ended by the server.
-  Renewal is a statement on that very connection, unless its holder is using it, and a look from
-  outside that the transaction still goes on. A lease that nobody renews is rolled back in the
-  background.
+  Renewal is a statement on that very connection, unless its holder is using it, and a check over
+  another connection that the transaction is still open. A lease that is not renewed is rolled back
+  in the background.
 * **Only a body that ended well commits.** Whatever else ends the hold rolls back: an error, a
   client that is closed, a program that ends, a dropped lease, a loss that its holder was told of.
-* **Loss**: the session or the transaction has ended, by whomever. Nobody can have committed
-  anything after it. The holder is told at the moment when the kernel knows that the connection was
-  closed; else at the next renewal.
-* **An unknown commit is looked up**: the server remembers what became of a transaction.
+* **Loss**: the session or the transaction has ended, for whatever reason. Nothing can have been
+  committed in it after that. The holder is told at the moment when the kernel knows that the
+  connection was closed; else at the next renewal.
+* **A commit with an unknown outcome is looked up**: the server keeps the transaction's status.
 
-An engine of one database says how it locks, renews, commits and looks up: the abstract methods.
+The engine of a database implements the abstract methods: how it locks, renews, commits and looks
+up.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ _NOT_COMMITTED = "the transaction was not committed: all that was done in it is 
 
 
 class Locked(NamedTuple):
-    """The answer of the server to a transaction that requested a lock."""
+    """The server's reply to a transaction that requested a lock."""
 
     fence: int | None
-    """None when there was nothing to be locked."""
+    """None when nothing was locked."""
     xid: str
-    """The id by which the server knows what became of the transaction."""
+    """The id under which the server keeps the transaction's status."""
     waited: float = 0.0
-    """The seconds for which the server made it wait."""
+    """How long the server made it wait, in seconds."""
 
 
-class Doubt(NamedTuple, Generic[T]):
-    """A transaction of which nobody knows yet how it has ended."""
+class Unresolved(NamedTuple, Generic[T]):
+    """A transaction whose outcome is not known yet."""
 
     hold: TransactionHold[T]
     commits: bool
-    """Whether it was to be committed."""
+    """Whether it was to be committed, not rolled back."""
 
 
 class RowEngine(ServerQueueEngine[T, Locked]):
@@ -66,10 +67,10 @@ class RowEngine(ServerQueueEngine[T, Locked]):
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._holds: dict[str, TransactionHold[T]] = {}
-        self._doubtful: dict[str, Doubt[T]] = {}
-        """Owners whose last statement is under way, or was not answered."""
+        self._unresolved: dict[str, Unresolved[T]] = {}
+        """By owner: transactions whose last statement is under way, or was not answered."""
         self._why: dict[str, Gone] = {}
-        """Why holds were gone when they were released."""
+        """By owner: why a hold was gone when it was released."""
         self._pool: TransactionPool[T] = TransactionPool(
             self._connect, self._begin, self._roll_back
         )
@@ -78,13 +79,13 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         self._expiry = HoldExpiry(world, self._holds, self._give_up)
         self._closing = False
         self._settle_s = 5.0
-        """How long a release waits for another that is under way."""
+        """How many seconds a release waits for another that is under way."""
 
-    # How one database does it
+    # Implemented for each database
 
     @abstractmethod
     async def _connect(self) -> T:
-        """Open a connection; when it ends, have ``_ended`` called."""
+        """Open a connection, and have ``_ended`` called when it ends."""
 
     @abstractmethod
     async def _begin(self, transaction: T) -> object: ...
@@ -94,24 +95,24 @@ class RowEngine(ServerQueueEngine[T, Locked]):
 
     @abstractmethod
     async def _try_lock(self, request: Request, transaction: T) -> Locked | None:
-        """Lock without waiting; None when another has it."""
+        """Lock without waiting; None when another transaction has the lock."""
 
     async def _before_waiting(self, request: Request) -> None:
-        """See that there is something to be locked."""
+        """Make sure that there is something to lock."""
 
     @abstractmethod
     def _send_lock(
         self, request: Request, transaction: T, done: Callable[[Locked | Exception], None]
     ) -> None:
-        """Begin to wait for a lock in the server's queue."""
+        """Send the statement that waits for a lock in the server's queue."""
 
     @abstractmethod
     async def _cancel(self, transaction: T, within: float) -> object:
-        """Have the server break off what a connection waits for."""
+        """Have the server cancel the statement that a connection waits for."""
 
     @abstractmethod
     async def _granted(self, request: Request, hold: TransactionHold[T]) -> None:
-        """Do what is to be done for a new hold before its owner is told: show who holds it."""
+        """Show the holder of a new hold to others, before its owner is told of it."""
 
     @abstractmethod
     async def _heartbeat(self, hold: TransactionHold[T], grant: Grant) -> object:
@@ -119,25 +120,25 @@ class RowEngine(ServerQueueEngine[T, Locked]):
 
     @abstractmethod
     async def _confirm(self, holds: Mapping[Grant, TransactionHold[T]]) -> set[str]:
-        """Extend holds, and return the owners whose transactions still go on."""
+        """Extend holds; return the owners whose transactions are still open."""
 
     @abstractmethod
     async def _finish(self, hold: TransactionHold[T], commits: bool) -> object:
-        """Commit or roll back, after whatever the holder is doing with the connection."""
+        """Commit or roll back, once no statement of the holder's is using the connection."""
 
     @abstractmethod
     def _was_failed(self, error: FencelockError) -> bool:
-        """Whether a commit was refused because a statement had failed before."""
+        """Return whether a commit was refused because an earlier statement had failed."""
 
     @abstractmethod
     async def _look_up(
         self, hold: TransactionHold[T]
     ) -> Literal["committed", "aborted", "in progress", "unknown"]:
-        """What has become of a transaction whose last statement was not answered."""
+        """Return the outcome of a transaction whose last statement was not answered."""
 
     @abstractmethod
     async def _terminate(self, transaction: T) -> None:
-        """Roll back, whatever the holder is doing with the connection."""
+        """Roll back, even while the holder is using the connection."""
 
     # Acquire
 
@@ -154,7 +155,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         locked = await self._try_lock(request, transaction)
         if locked is not None:
             return await self._hold(request, transaction, locked, asked_at)
-        self._pool.arrived(request.owner)
+        self._pool.end_loan(request.owner)
         await self._pool.undo(transaction)
         return await self._busy(request)
 
@@ -164,7 +165,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         owner, fence = request.owner, locked.fence or 0
         hold = TransactionHold(request, transaction, fence, asked_at, locked.xid)
         self._holds[owner] = hold
-        self._pool.arrived(owner)
+        self._pool.end_loan(owner)
         self._expiry.expect(hold.until)
         await self._granted(request, hold)
         return granted(request.name, owner, fence, request.ttl, asked_at)
@@ -176,7 +177,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         transaction = await self._pool.begin(request.owner)
         waiter: Waiter[T, Locked] = Waiter(request, 0, transaction, self.world.now())
         await self._queue.join(waiter, lambda done: self._send_lock(request, transaction, done))
-        self._pool.arrived(request.owner)
+        self._pool.end_loan(request.owner)
         return await self._claim(waiter)
 
     async def _claim(self, waiter: Waiter[T, Locked]) -> Grant | Busy:
@@ -188,7 +189,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         if isinstance(answer, Exception):
             transaction.drop()
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
-        if answer.fence is None:  # what was waited for has gone meanwhile
+        if answer.fence is None:  # the row that it waited for was removed meanwhile
             await self._pool.undo(transaction)
             return await self._wait_in_queue(request)
         since = waiter.granted_at(answer.waited, self.world.now())
@@ -202,7 +203,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         kept = await self._confirm(alive) if alive else set[str]()
         over = [grant.owner for grant in grants if grant.owner not in kept]
         why: dict[str, str] = {}
-        for owner in over:  # after those that still have time to lose
+        for owner in over:  # last, since the others still have time to lose
             if (hold := self._holds.get(owner)) is not None:
                 failed = hold.session.failed
                 why[owner] = _ended_by(hold, failed) if hold.until > now else _ENDED
@@ -232,7 +233,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         return hold
 
     def _ended(self, transaction: T) -> None:
-        """Tell whoever held by a connection that has ended."""
+        """Handle the end of a connection: tell the owners whose transactions were on it."""
         owners = {o for o, hold in snapshot(self._holds) if hold.session is transaction}
         for owner in owners:
             self._holds.pop(owner, None)
@@ -240,7 +241,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
             self.on_gone(owners, Gone("session", "the session of its transaction has ended"))
 
     async def _give_up(self, owner: str, hold: TransactionHold[T]) -> None:
-        """The lease is over: the transaction must not go on."""
+        """Roll back the transaction of a lease that is over, unless another call does."""
         if not self._once.begin(owner, hold):
             return
         try:
@@ -262,29 +263,29 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         return hold.session.connection
 
     async def release(self, grant: Grant) -> bool:
-        """Commit if the body ended well and nobody was told of a loss; else roll back.
+        """Commit if the body ended well and its holder was told of no loss; else roll back.
 
-        That is decided before the commit is sent. From then on its outcome decides.
+        That is decided before the commit is sent. From then on the commit's outcome decides.
         """
         owner, hold = grant.owner, self._holds.get(grant.owner)
         in_time = commits = False
         if hold is not None:
             in_time = min(hold.until, grant.valid_until) > self.world.now()
             commits = in_time and not hold.failed
-            # First: whatever breaks this off, who asks again finds out how far it came.
-            self._doubtful[owner] = Doubt(hold, commits)
-            if self._holds.pop(owner, None) is not hold:  # somebody else is about to end it
-                self._doubtful.pop(owner, None)
+            # First: if this call is interrupted, a repeated one looks up how far it came.
+            self._unresolved[owner] = Unresolved(hold, commits)
+            if self._holds.pop(owner, None) is not hold:  # another call is about to end it
+                self._unresolved.pop(owner, None)
                 hold = None
         if hold is None:
             await self._once.settled([owner], self._settle_s)
             return await self._resolve(owner)
         freed = await self._end(owner, hold, commits)
-        self._doubtful.pop(owner, None)
+        self._unresolved.pop(owner, None)
         return freed and in_time
 
     async def _end(self, owner: str, hold: TransactionHold[T], commits: bool) -> bool:
-        """Run the last statement of a transaction; False when it had ended before."""
+        """Run the last statement of a transaction; False when the transaction had ended before."""
         transaction = hold.session
         if not transaction.open and not transaction.dead:
             return await self._was_ended(owner, hold, transaction.failed)
@@ -296,10 +297,10 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         except FencelockError as error:
             if transaction.dead:
                 return False
-            if commits and transaction.failed:  # it did not come to the commit
+            if commits and transaction.failed:  # the commit did not run
                 return await self._was_ended(owner, hold, self._was_failed(error))
             transaction.drop()
-            self._doubtful.pop(owner, None)
+            self._unresolved.pop(owner, None)
             if commits:
                 raise EngineError(f"{_NOT_COMMITTED}: {error}") from error
             return True
@@ -307,7 +308,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         return True
 
     async def _was_ended(self, owner: str, hold: TransactionHold[T], failed: bool) -> bool:
-        """The transaction did not last as long as its block: keep what there is to say of it."""
+        """Handle a transaction that ended before its block did: keep the reason."""
         if len(self._why) >= WHY_MAX:
             self._why.clear()
         self._why[owner] = Gone("session", _ended_by(hold, failed))
@@ -318,29 +319,29 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         return self._why.pop(grant.owner, None) or super().why_gone(grant)
 
     async def _resolve(self, owner: str) -> bool:
-        """Find out what has become of a transaction whose last statement was not answered."""
-        doubt = self._doubtful.get(owner)
-        if doubt is None:
+        """Look up the outcome of a transaction whose last statement was not answered."""
+        unresolved = self._unresolved.get(owner)
+        if unresolved is None:
             return False
-        doubt.hold.session.drop()  # whoever was about to use it is gone
-        fate = await self._look_up(doubt.hold)
+        unresolved.hold.session.drop()  # the call that used it is gone
+        fate = await self._look_up(unresolved.hold)
         if fate == "in progress":
             raise OutcomeUnknown("the server is still busy with the transaction")
-        self._doubtful.pop(owner, None)
+        self._unresolved.pop(owner, None)
         if fate == "unknown":
             raise OutcomeUnknown("the server no longer knows what became of the transaction")
-        if fate == "committed" or not doubt.commits:
+        if fate == "committed" or not unresolved.commits:
             return True
         raise EngineError(_NOT_COMMITTED)
 
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.get(request.owner)
         if waiter is not None:
-            useful = await self._queue.cancel(waiter)  # broken off, it is to be done again
+            useful = await self._queue.cancel(waiter)  # if interrupted here, it can be repeated
             if self._queue.waiters.pop(request.owner, None) is not None and useful:
                 await self._pool.undo(waiter.session)
-        if (lent := self._pool.arrived(request.owner)) is not None:
-            lent.drop()  # cancelled in the midst of a statement: the server rolls back
+        if (lent := self._pool.end_loan(request.owner)) is not None:
+            lent.drop()  # its call was cancelled during a statement: the server rolls back
         if (hold := self._holds.get(request.owner)) is not None:
             hold.failed = True
             await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
@@ -354,8 +355,8 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         holding = [hold.session for hold in self._holds.values()]
         waiting = [waiter.session for waiter in self._queue.waiters.values()]
         self._pool.close()
-        doubtful = [doubt.hold.session for doubt in self._doubtful.values()]
-        for transaction in [*holding, *waiting, *doubtful]:
+        unresolved = [one.hold.session for one in self._unresolved.values()]
+        for transaction in [*holding, *waiting, *unresolved]:
             transaction.drop()
 
     def close_nowait(self) -> None:
@@ -363,7 +364,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
 
 
 def _ended_by(hold: TransactionHold[T], failed: bool) -> str:
-    """Why a transaction is over, if its holder has ended it."""
+    """Return why a transaction has ended, and whether its holder ended it."""
     if not hold.used or hold.session.dead:
         return _ENDED
     if failed:

@@ -1,7 +1,7 @@
 """Wait in the server's own lock queue: a statement that blocks, on a session of its own.
 
-The server says how long it made a waiter wait. What it granted counts from then, not from when we
-learned of it: a duration crosses the wire, no time of day.
+The server reports how long it made a waiter wait. A grant counts from the end of that wait, not
+from the arrival of the reply: a duration crosses the wire, no time of day.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...world import Signal, World
 from .hold import Hold
 
 LOOK_S = 60.0  # the server itself wakes a waiter
-MOMENT_S = 0.02  # so long a blocking caller waits by itself before others do it for it
-CANCEL_S = 0.5  # within what a caller that gave up is kept; then its session must end
-AGAIN_S = 0.05  # the server does not remember a cancellation that comes before the statement
+MOMENT_S = 0.02  # how long a blocking caller waits by itself before a poller does so for it
+CANCEL_S = 0.5  # how long a caller that gave up is kept; then its session must end
+AGAIN_S = 0.05  # the server forgets a cancellation that comes before the statement: send another
 
 
 class Session(Protocol):
@@ -37,7 +37,7 @@ A = TypeVar("A")
 
 
 class Waiter(Generic[S, A]):
-    """Somebody in the server's queue."""
+    """A request in the server's queue, and the session on which it waits."""
 
     def __init__(self, request: Request, key: int, session: S, sent_at: float) -> None:
         self.request = request
@@ -47,7 +47,7 @@ class Waiter(Generic[S, A]):
         self.answer: A | Exception | None = None
 
     def granted_at(self, waited: float, now: float) -> float:
-        """When it was let in, at the earliest."""
+        """Return when the lock was granted, at the earliest."""
         return min(self.sent_at + waited, now)
 
 
@@ -57,14 +57,14 @@ class ServerQueue(Generic[S, A]):
     def __init__(self, world: World, cancel: Callable[[S, float], Awaitable[object]]) -> None:
         self._world = world
         self._cancel = cancel
-        """Have the server break off what a session waits for, within so many seconds."""
+        """Have the server cancel a session's waiting statement, within the given seconds."""
         self._signals: dict[str, Signal] = {}
         self.waiters: dict[str, Waiter[S, A]] = {}
 
     def watch(self, owner: str, signal: Signal) -> None:
         self._signals[owner] = signal
         waiter = self.waiters.get(owner)
-        if waiter is not None and waiter.answer is not None:  # it came before anybody listened
+        if waiter is not None and waiter.answer is not None:  # the reply came before the watch
             signal.set()
 
     def unwatch(self, owner: str) -> None:
@@ -74,24 +74,24 @@ class ServerQueue(Generic[S, A]):
         self,
         waiter: Waiter[S, A],
         send: Callable[[Callable[[A | Exception], None]], None],
-        let_in: Callable[[Waiter[S, A], A], None] | None = None,
+        on_granted: Callable[[Waiter[S, A], A], None] | None = None,
     ) -> None:
-        """Send the statement that waits; ``let_in`` is called before anybody sees the answer."""
+        """Send the statement that waits; ``on_granted`` is called before callers see the reply."""
         owner = waiter.request.owner
         self.waiters[owner] = waiter
 
         def done(answer: A | Exception) -> None:
-            if let_in is not None and not isinstance(answer, Exception):
-                let_in(waiter, answer)
+            if on_granted is not None and not isinstance(answer, Exception):
+                on_granted(waiter, answer)
             waiter.answer = answer
             if (signal := self._signals.get(owner)) is not None:
                 signal.set()
 
         send(done)
-        await waiter.session.wait_briefly(MOMENT_S)  # most turns are short
+        await waiter.session.wait_briefly(MOMENT_S)  # most waits are short
 
     async def cancel(self, waiter: Waiter[S, A]) -> bool:
-        """Take a waiter out of the server's queue; say whether its session is still of use."""
+        """Take a waiter out of the server's queue; return whether its session is still alive."""
         owner = waiter.request.owner
         answered = self._signals.setdefault(owner, self._world.signal())
         try:
@@ -102,17 +102,17 @@ class ServerQueue(Generic[S, A]):
                 if waiter.answer is None:
                     await self._world.wait(answered, self._world.now() + AGAIN_S)
         except FencelockError:
-            pass  # it cannot be called off, so its session must end
+            pass  # the statement cannot be cancelled, so its session must end
         self._signals.pop(owner, None)
         if waiter.answer is None:
-            waiter.session.drop()  # the server finds out when it would let the waiter in
+            waiter.session.drop()  # the server finds out when it would grant the lock
         return not waiter.session.dead
 
 
 class ServerQueueEngine(Engine, ABC, Generic[S, A]):
     """An engine whose waiters wait in the server's queue.
 
-    Its queue wakes a waiter, and asking again is for those whom an answer did not reach.
+    That queue wakes a waiter; a repeated ``acquire`` serves those whose reply was lost.
     """
 
     session_bound = True
@@ -120,10 +120,10 @@ class ServerQueueEngine(Engine, ABC, Generic[S, A]):
 
     @abstractmethod
     async def _holder(self, name: str) -> tuple[str, int, str] | None:
-        """Who holds a name, as far as it is known: owner, fence and meta."""
+        """Return who holds a name, as far as it is known: owner, fence and meta."""
 
     async def _again(self, request: Request, hold: Hold[Any]) -> Grant:
-        """The same owner acquires once more: it has the same hold, for another ttl."""
+        """Grant an owner the hold that it already has, with the ttl of its new request."""
         grant = granted(request.name, request.owner, hold.fence, request.ttl, self.world.now())
         answer = (await self.renew([grant]))[0]
         if isinstance(answer, Gone):
@@ -131,7 +131,7 @@ class ServerQueueEngine(Engine, ABC, Generic[S, A]):
         return answer
 
     async def _busy(self, request: Request) -> Busy | Grant:
-        """Somebody else has it: say who, unless the caller is about to join the queue."""
+        """Return ``Busy``, with the holder unless the caller is about to join the queue."""
         if request.waits:
             return Busy(LOOK_S)
         now = self.world.now()

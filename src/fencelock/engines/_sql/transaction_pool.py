@@ -1,6 +1,6 @@
 """Connections for transactions that hold a lock: each belongs to one owner at a time.
 
-One that lay idle may have died meanwhile, and one that its holder has used may have been changed in
+An idle connection may have died, and a connection that its holder has used may have been changed in
 any way: the first is replaced, the second is not used again.
 """
 
@@ -15,14 +15,14 @@ SPARE_MAX = 8
 
 
 class Transaction(Protocol):
-    """A connection of the driver's, and the transaction that it is in."""
+    """A connection of the driver's, and its transaction."""
 
     dead: bool
     """Whether the connection has ended."""
 
     @property
     def connection(self) -> Any:
-        """What a holder is given."""
+        """The driver's connection, which the holder is given."""
         ...
 
     @property
@@ -32,15 +32,15 @@ class Transaction(Protocol):
 
     @property
     def failed(self) -> bool:
-        """Whether a statement has failed, and all that is left is to roll back."""
+        """Whether a statement has failed, so that only a rollback is possible."""
         ...
 
     async def wait_briefly(self, seconds: float) -> None:
-        """Give a lock that is waited for a moment to come, where waiting here is cheaper."""
+        """Wait a moment for the lock's statement, where waiting in this thread is cheaper."""
         ...
 
     def drop(self) -> None:
-        """End the connection, and with it a transaction that goes on."""
+        """End the connection, and with it an open transaction."""
         ...
 
 
@@ -48,7 +48,7 @@ T = TypeVar("T", bound=Transaction)
 
 
 class TransactionPool(Generic[T]):
-    """The connections of one client that hold no lock, or nobody knows yet whether they do."""
+    """The connections of one client that hold no lock, or of which that is not known yet."""
 
     def __init__(
         self,
@@ -63,31 +63,32 @@ class TransactionPool(Generic[T]):
         self._spare_max = spare_max
         self._spare: list[T] = []
         self._lent: dict[str, T] = {}
-        """Those of owners whose call has not come back: it may have been cancelled."""
+        """By owner: connections of calls that have not returned, and may have been cancelled."""
 
     async def begin(self, owner: str) -> T:
-        """Begin a transaction, on a connection that nobody else uses."""
+        """Begin a transaction, on a connection that no other owner uses."""
         while self._spare:
             transaction = self._lent[owner] = self._spare.pop()
             try:
                 await self._begin(transaction)
             except (Unavailable, OutcomeUnknown):
-                transaction.drop()  # it has died while it lay idle
+                transaction.drop()  # it has died while it was idle
             else:
                 return transaction
         transaction = self._lent[owner] = await self._connect()
         await self._begin(transaction)
         return transaction
 
-    def arrived(self, owner: str) -> T | None:
-        """The call of this owner has come back, or is called off: whoever asks now answers for it.
+    def end_loan(self, owner: str) -> T | None:
+        """Return the connection that an owner's call was lent, if any; it is lent no longer.
 
-        Return its connection, if it had one.
+        The call has returned or was cancelled: from now on the caller is responsible for the
+        connection.
         """
         return self._lent.pop(owner, None)
 
     async def undo(self, transaction: T, used: bool = False) -> None:
-        """Roll back, and keep the connection, unless its holder worked with it."""
+        """Roll back, and keep the connection, unless its holder has used it."""
         try:
             await self._roll_back(transaction)
         except BaseException as error:
@@ -97,7 +98,7 @@ class TransactionPool(Generic[T]):
         self.put_back(transaction, used)
 
     def put_back(self, transaction: T, used: bool) -> None:
-        """Keep a connection whose transaction has ended, unless its holder worked with it."""
+        """Keep a connection whose transaction has ended, unless its holder has used it."""
         if used or transaction.dead or len(self._spare) >= self._spare_max:
             transaction.drop()
         else:

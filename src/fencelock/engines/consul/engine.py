@@ -1,21 +1,21 @@
 """Locks in Consul: the recipe of ``consul lock`` and of HashiCorp's client for Go.
 
-A lock is a key that a session holds. Whoever wants it has Consul acquire the key for its session,
-and one of them is first. Whoever has to wait has a blocking query on the key, and tries again when
-it changes. A release deletes the key; when a session ends, Consul does. Programs that follow the
+A lock is a key that is held by a session. Each contender sends a request to acquire the key for its
+session, and the first one succeeds. A waiter has a blocking query on the key, and retries when it
+changes. A release deletes the key; when a session ends, Consul deletes it. Programs that follow the
 recipe on the same key exclude us, and we them.
 
-* Acquire is a transaction: the key is still free, and is locked. Both in one step, because a
-  session that holds a key may acquire it again, and one session serves many owners.
-* The fence is the ModifyIndex of the write that acquired the key: its number in the log of the
-  servers. It grows with every write of anything, and restarts, elections and snapshots keep it, so
-  it grows across a deletion of the key. (The LockIndex begins anew with the key.)
-* No answer is resolved by asking again for the same owner, who is in the value.
-* A lease is believed in for no longer than its session lives: see ``sessions.py``. A renewal has
-  the leader of a majority confirm that the keys are as we have written them.
-* Another client of the same owner, or a longer ttl, needs another session: one transaction unlocks
-  the key and locks it again. The value has the fence from then on.
-* Whatever ends a hold deletes the key on condition that it has the index of our own write.
+* An acquire is a transaction: check that the key is still free, and lock it. Both in one step,
+  because a session that holds a key may acquire it again, and one session serves many owners.
+* The fence is the ModifyIndex of the write that acquired the key: its index in the servers' Raft
+  log. It grows with every write of anything, and survives restarts, elections and snapshots, so it
+  grows across a deletion of the key. (The LockIndex restarts with a new key.)
+* A lost reply is resolved by a retry for the same owner, whose id is in the value.
+* A lease is relied on for no longer than its session lives: see ``sessions.py``. A renewal has the
+  leader confirm, with a majority, that the keys are as we have written them.
+* Another client with the same owner, or a longer ttl, needs another session: one transaction
+  unlocks the key and locks it again. The fence is in the value from then on.
+* Every end of a hold deletes the key on condition that it has the index of our own write.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from .sessions import Session, SessionGone, Sessions
 from .settings import OPTIONS, read
 from .watches import Watches
 
-LOOK_S = 10.0  # a blocking query wakes waiters; this is the net under it
-POLL_S = 1.0  # while there is no query, and while a lock-delay lasts
-SOON_S = 0.01  # for one who was overtaken between its look and its try
+LOOK_S = 10.0  # a safety net: a blocking query wakes waiters
+POLL_S = 1.0  # without a query, and during a lock-delay
+SOON_S = 0.01  # after the key changed between the read and the transaction
 TRIES = 3
 
 LATE = Gone("expired", "its ttl was over before it was renewed")
@@ -87,16 +87,16 @@ class ConsulEngine(Engine):
             raise Unsupported(SHARED)
         key, found = self._keys.of(request.name), None
         for turn in range(TRIES):
-            if request.queue or turn:  # a refused transaction is a write, too, and a read is none
+            if request.queue or turn:  # a transaction that fails is a write, too, a read is not
                 found = await self._agents.find(key)
             if found is not None and found.session:
-                return await self._met(request, found)
+                return await self._result_of_found(request, found)
             if (taken := await self._take(request, key, found)) is not None:
                 return taken
         return Busy(SOON_S)
 
     async def _take(self, request: Request, key: str, found: Pair | None) -> Grant | Busy | None:
-        """Acquire a key that was seen to be free; None if it is not as it was seen."""
+        """Acquire a key that was read as free; None if it has changed since."""
         if found is not None and not found.is_lock:
             raise Misconfigured(
                 f"the key {key!r} of Consul has a value that is no lock's, and stays as it is: "
@@ -114,40 +114,42 @@ class ConsulEngine(Engine):
         return Busy(POLL_S) if refused.says("lock delay") else None
 
     async def _write(self, hold: Hold, operations: Sequence[Operation]) -> Refused | None:
-        """Have a hold's key locked, and know of it whatever happens; why not, if it is not."""
-        before = self._holds.doubt(hold)  # first: an exception may come at any moment from here
+        """Lock a hold's key; return why not, if refused. An unknown outcome keeps it registered."""
+        before = self._holds.mark_unanswered(
+            hold
+        )  # first: an exception may come at any moment from here
         try:
             done = await self._agents.transact(*operations)
         except EngineError:
             hold.late_until = before
-            self._holds.over(hold)
+            self._holds.forget(hold)
             raise
         hold.late_until = before
         if not isinstance(done, Refused):
             hold.modify_index = done[-1].modify_index
             return None
-        self._holds.over(hold)
+        self._holds.forget(hold)
         if done.says("invalid session"):
             self._holds.ended(hold.session)
         return done
 
-    async def _met(self, request: Request, found: Pair) -> Grant | Busy:
-        """The answer to a request that met a holder: its own grant, or when to look again."""
+    async def _result_of_found(self, request: Request, found: Pair) -> Grant | Busy:
+        """Return the result for a key that is held: its own grant, or Busy."""
         asked_at = self.world.now()
         if found.owner == request.owner:
             hold = await self._adopt(found, request.ttl)
             if hold is None:
                 return Busy(SOON_S)
-            return self._counted(hold, request, asked_at, found.fence)
+            return self._grant_of(hold, request, asked_at, found.fence)
         armed = request.queue and self._watches.arm(found.key, found.modify_index)
         return Busy(LOOK_S if armed else POLL_S, holder=json.dumps(found.meta))
 
     async def _adopt(self, found: Pair, ttl: float) -> Hold | None:
-        """Have an owner's key on a session of ours that is long enough; None if it has changed."""
+        """Move an owner's key to a session of ours that is long enough; None if it has changed."""
         session, now = self._sessions.by_id.get(found.session), self.world.now()
         if session is not None and session.ttl >= self._sessions.ttl_for(ttl):
             try:
-                await self._sessions.lengthen(session, now, ttl)
+                await self._sessions.renew_if_needed(session, now, ttl)
             except SessionGone:
                 self._holds.ended(session)
                 return None
@@ -194,11 +196,11 @@ class ConsulEngine(Engine):
                 failures.append(error)
         if not known and failures:
             raise failures[0]
-        # Where neither is known the old end stands, and the keeper asks again.
+        # If neither is known, the old end stands, and the keeper retries.
         return [known.get(grant.owner, grant) for grant in grants]
 
     async def _held(self, grant: Grant) -> Hold | Gone:
-        """The hold of a grant, on a session that is long enough."""
+        """Return the hold of a grant, on a session that is long enough, or why it is gone."""
         hold, wanted = self._holds.by_owner.get(grant.owner), self._sessions.ttl_for(grant.ttl)
         if hold is not None and hold.ending:
             return LATE
@@ -214,25 +216,25 @@ class ConsulEngine(Engine):
     async def _renew(
         self, session: Session, held: Sequence[tuple[Grant, Hold]]
     ) -> dict[str, Grant | Gone]:
-        """Renew a session if need be, then have a majority's leader say that the keys are ours."""
+        """Renew a session if needed, then have a majority's leader check that the keys are ours."""
         asked_at, answers = self.world.now(), dict[str, Grant | Gone]()
-        await self._sessions.lengthen(session, asked_at, max(grant.ttl for grant, _ in held))
+        await self._sessions.renew_if_needed(session, asked_at, max(grant.ttl for grant, _ in held))
         checks = [pairs.unchanged(hold.key, hold.modify_index or 0) for _, hold in held]
         lost = await self._agents.check(checks)
         for number, (grant, hold) in enumerate(held):
             kept: Hold | Gone = LATE if hold.ending else hold
             if number in lost:
                 hold.modify_index = None
-                kept = await self._held(grant)  # another client of the owner may have it
+                kept = await self._held(grant)  # it may be with another client of the owner
             if isinstance(kept, Gone):
-                self._holds.over(hold)
+                self._holds.forget(hold)
                 answers[grant.owner] = kept
             else:
-                answers[grant.owner] = self._counted(kept, grant, asked_at, grant.fence)
+                answers[grant.owner] = self._grant_of(kept, grant, asked_at, grant.fence)
         return answers
 
-    def _counted(self, hold: Hold, wanted: Request | Grant, asked_at: float, fence: int) -> Grant:
-        """Grant what a hold is for, for no longer than its session lives."""
+    def _grant_of(self, hold: Hold, wanted: Request | Grant, asked_at: float, fence: int) -> Grant:
+        """Make the grant of a hold, for no longer than its session lives."""
         ttl = min(wanted.ttl, hold.session.ttl)
         counted = hold.session.counted_from(asked_at, ttl)
         hold.until = counted + ttl

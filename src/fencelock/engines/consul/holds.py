@@ -1,13 +1,13 @@
-"""Know what this client holds or may come to hold, and end what is past its ttl.
+"""The registry of what this client holds or may come to hold; ends what is past its ttl.
 
-What keeps one lease of a session alive keeps all. So each has an end of its own here, and its key
-is deleted if nobody has renewed it by then. A process that dies deletes nothing: Consul does when
-the session ends.
+A renewal of a session keeps all its leases. So each lease has an end of its own here, and its key
+is deleted if it is not renewed by then. A process that dies deletes nothing: Consul does when the
+session ends.
 
-A request without an answer may be carried out late: an agent holds it back while there is no
-leader, a server while it commits. Its key would be held for nobody for as long as the session is
-renewed. So it is looked for until that cannot happen any more, also after its attempt was taken
-back or its lock released: what comes late finds the key free then.
+A request without a reply may take effect late: an agent holds it back while there is no leader, a
+server while it commits. Its key would be held without an owner for as long as the session is
+renewed. So the key is checked until that can no longer happen, also after the request was withdrawn
+or the lock released, as a late request finds the key free then.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from .agents import Agents, Refused
 from .pairs import delete, unchanged
 from .sessions import Session, SessionGone, Sessions
 
-IDLE_S = 60.0  # a session that nobody uses is kept so long, so that the next acquire is quick
+IDLE_S = 60.0  # an unused session is kept so long, so that the next acquire is quick
 LATE_S = 45.0  # an agent holds a request back for 7 s, and a server waits 30 s for its log
-LOOK_S = 2.0  # between two looks for what may come late
+CHECK_S = 2.0  # between two checks for a late request
 ENDED = Gone("session", "its Consul session has ended")
 
 
 class Hold:
-    """One owner's key, from before it is asked for until it is certainly not held."""
+    """One owner's key, from before the request to lock it until it is certainly not held."""
 
     def __init__(self, owner: str, key: str, session: Session, until: float) -> None:
         self.owner = owner
         self.key = key
         self.session = session
         self.modify_index: int | None = None
-        """That of our last write to it, once it is known."""
+        """The ModifyIndex of our last write to it; None until it is known."""
         self.until = until
-        """When it is deleted unless it is renewed."""
+        """When its key is deleted unless it is renewed."""
         self.late_until = 0.0
-        """Until when a request that had no answer may be carried out."""
+        """Until when an unanswered request may take effect."""
         self.ending = False
-        """It is past its end, and being deleted."""
+        """Whether it is past its end, and its key being deleted."""
 
 
 class Holds:
-    """What one client holds or may come to hold, by owner."""
+    """The holds of one client, by owner."""
 
     def __init__(self, world: World, agents: Agents, sessions: Sessions) -> None:
         self._world = world
@@ -57,38 +57,38 @@ class Holds:
         self.on_gone: Callable[[Collection[str], Gone], None] = lambda owners, gone: None
 
     def begin(self, owner: str, key: str, session: Session, until: float) -> Hold:
-        """Know of a request before it is sent."""
+        """Register a hold before its request is sent."""
         hold, before = Hold(owner, key, session, until), self.by_owner.get(owner)
         hold.late_until = 0.0 if before is None else before.late_until
         self.by_owner[owner] = hold
         self.timer.expect(min(until, session.alive_at + session.ttl / 2))
         return hold
 
-    def doubt(self, hold: Hold) -> float:
-        """Look out for a request until it is answered; until when that was so before."""
+    def mark_unanswered(self, hold: Hold) -> float:
+        """Note that a request may be unanswered; return the former ``late_until``."""
         before, hold.late_until = hold.late_until, self._world.now() + LATE_S
         return before
 
-    def over(self, hold: Hold) -> None:
-        """Know no more of what is not held, unless a request may still be carried out."""
+    def forget(self, hold: Hold) -> None:
+        """Forget a hold whose key is not held, unless a request may still take effect."""
         hold.modify_index, now = None, self._world.now()
         if hold.late_until > now:
-            hold.until = now + LOOK_S
+            hold.until = now + CHECK_S
             self.timer.expect(hold.until)
         elif self.by_owner.get(hold.owner) is hold:
             self.by_owner.pop(hold.owner, None)
 
     async def end(self, hold: Hold) -> bool:
-        """Delete the key of a hold if it is its own; whether it was."""
+        """Delete the key of a hold if the hold has it; return whether it had."""
         index = hold.modify_index
         freed = index is not None and await self.delete(hold.key, index)
         if not freed and not (hold.ending and index is not None):
             freed = await self.free(hold.owner, hold.key, hold.ending)
-        self.over(hold)
+        self.forget(hold)
         return freed
 
     async def free(self, owner: str, key: str, only_here: bool = False) -> bool:
-        """Delete the key of an owner, which may be on another client's session by now."""
+        """Delete the key of an owner, on any session or ``only_here``; return whether it was."""
         found = await self._agents.find(key)
         if found is None or not found.session or found.owner != owner:
             return False
@@ -97,18 +97,18 @@ class Holds:
         return await self.delete(key, found.modify_index)
 
     async def delete(self, key: str, index: int) -> bool:
-        """Delete a key if nobody has written to it since; whether that was so."""
+        """Delete a key if it still has this index; return whether it had."""
         done = await self._agents.transact(unchanged(key, index), delete(key))
         return not isinstance(done, Refused)
 
     def ended(self, session: Session) -> None:
-        """Tell the owners whose session was found to be no more."""
+        """Report to the owners that their session has ended."""
         self._sessions.end(session)
         owners = {owner for owner, hold in snapshot(self.by_owner) if hold.session is session}
         self.on_gone(owners, ENDED)
 
     async def _run(self) -> float:
-        """Delete what is past its end and renew what is used; return when to look again."""
+        """Delete keys past their end and renew sessions in use; return when to run again."""
         soonest = NEVER
         for _, hold in snapshot(self.by_owner):
             if hold.until <= self._world.now():
@@ -125,7 +125,7 @@ class Holds:
         return {hold.session for _, hold in snapshot(self.by_owner)}
 
     async def _maintain(self, session: Session, in_use: bool) -> float:
-        """Renew a session in good time, or end it if nobody needs it."""
+        """Renew a session at half its TTL, or destroy an unused one; return when to run again."""
         now = self._world.now()
         if not in_use and now >= session.used_at + IDLE_S:
             await self._sessions.destroy(session)
@@ -141,7 +141,7 @@ class Holds:
         return session.alive_at + session.ttl / 2
 
     async def close(self) -> None:
-        """End the work in the background, and the sessions that hold nothing."""
+        """Stop the background job, and destroy the sessions that hold nothing."""
         await self.timer.close()
         in_use = self._in_use()
         for _, session in snapshot(self._sessions.by_id):

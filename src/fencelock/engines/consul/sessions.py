@@ -1,18 +1,19 @@
-"""Keep the sessions of one client: leases of about equal length share one.
+"""Keep the Consul sessions of one client: leases of about equal length share one.
 
-A session ends by its TTL alone. Health checks of a node would end it at any moment, while its
-client lives and believes in its locks. So the arithmetic is this:
+A session is invalidated by its TTL alone. Health checks of a node would invalidate it at any
+moment, while its client lives and relies on its locks. So the arithmetic is this:
 
-* Consul does not end a session before its TTL is over since it was created or renewed, and lets it
-  live up to twice as long. We count the TTL from before the request was sent. So no lease is
-  believed in for longer than its session lives, and safety does not rest on the lock-delay.
-* A renewal is no write: the leader sets its timer back. One that was replaced and does not know it
-  may do so for as long as its leader lease lasts. The new one has begun all timers anew, with twice
-  the TTL, at an election that came no sooner than that after the last renewal of the old leader. So
-  what a false renewal promises is kept, provided that it was asked for while the session was
-  believed in: one that is not is never renewed, but made anew.
-* After its client died, a session ends within twice its TTL, and its keys with it. A lock-delay,
-  where one was asked for, keeps them from being acquired for that much longer.
+* Consul does not invalidate a session before its TTL has passed since it was created or renewed,
+  and may keep it up to twice as long. We count the TTL from before the request was sent. So no
+  lease is relied on for longer than its session lives, and safety does not depend on the
+  lock-delay.
+* A renewal is not a write: the leader resets its timer. A former leader that does not know that it
+  was replaced may do so for as long as its leader lease lasts. The new leader has restarted all
+  timers, with twice the TTL, at an election that came no sooner than that after the last renewal of
+  the old leader. So what a stale renewal promises is kept, provided that it was requested while the
+  session was relied on: a session that is not is never renewed, but replaced by a new one.
+* After its client died, a session ends within twice its TTL, and its keys are deleted with it. A
+  lock-delay, if one is configured, keeps them from being acquired for that much longer.
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ from ...world import World
 from .agents import Agents
 from .settings import SESSION_TTL_MAX_S, Settings
 
-SHORT = 0.1  # of a ttl: by how much a new lease may be shorter because its session is older
+SHORT = 0.1  # of a ttl: a new lease may be shorter by that, because its session is older
 
 
 class SessionGone(Exception):
-    """Consul knows a session no more, or perhaps not."""
+    """A session has ended, or may have."""
 
 
 class Session:
-    """One session."""
+    """One Consul session, and until when it is known to live."""
 
     def __init__(self, id: str, ttl: float, asked_at: float) -> None:
         self.id = id
         self.ttl = ttl
         self.alive_at = self.used_at = asked_at
-        """Before the last request was sent that Consul counts its TTL from; when it was needed."""
+        """When its creation or last renewal was sent; when it was last needed."""
         self.ended = False
 
     def is_over(self, now: float) -> bool:
-        """Whether it has ended, or may have."""
+        """Return whether it has ended, or may have."""
         return self.ended or now >= self.alive_at + self.ttl
 
     def counted_from(self, asked_at: float, ttl: float) -> float:
-        """From when a lease counts so that it is over before the session may be."""
+        """Return ``asked_at``, or earlier, so that a lease of this ttl ends before the session."""
         return min(asked_at, self.alive_at + self.ttl - ttl)
 
 
@@ -63,7 +64,7 @@ class Sessions:
         self.by_id: dict[str, Session] = {}
 
     def ttl_for(self, ttl: float) -> float:
-        """The TTL of the session for leases of a ttl."""
+        """Return the session TTL that is used for leases of a ttl."""
         return min(float(max(ceil(ttl), self._ttl_min)), SESSION_TTL_MAX_S)
 
     async def fresh(self, ttl: float) -> Session:
@@ -76,13 +77,13 @@ class Sessions:
                 continue
             session.used_at = now
             try:
-                await self.lengthen(session, now - ttl * SHORT, ttl)
+                await self.renew_if_needed(session, now - ttl * SHORT, ttl)
             except SessionGone:
                 continue
             return session
 
-    async def lengthen(self, session: Session, since: float, ttl: float) -> None:
-        """Renew a session unless a lease of this ttl may be counted from that moment."""
+    async def renew_if_needed(self, session: Session, since: float, ttl: float) -> None:
+        """Renew a session unless a lease of this ttl can start at ``since`` without that."""
         while session.counted_from(since, min(ttl, session.ttl)) < since:
             await self._flights.do(session.id, lambda: self.renew(session))
 
@@ -92,7 +93,7 @@ class Sessions:
         self.by_id[session.id] = self._by_ttl[ttl] = session  # in this order: what is used is kept
 
     async def create(self, label: str, ttl: float, delay: float = 0.0) -> str:
-        """Have Consul make a session; one whose answer was lost concerns nobody, and ends."""
+        """Create a session, return its id. One whose reply is lost holds nothing, and expires."""
         wanted = {"Name": label, "TTL": f"{ttl:.0f}s", "LockDelay": f"{round(delay * 1000)}ms"}
         checks = {"Behavior": "delete", "NodeChecks": list[str]()}
         try:
@@ -104,7 +105,7 @@ class Sessions:
             ) from error
 
     async def renew(self, session: Session) -> None:
-        """Have a session last its TTL from now; raise SessionGone where it cannot."""
+        """Renew a session for its TTL from now; SessionGone if it has or may have ended."""
         asked_at = self._world.now()
         try:
             done = not session.is_over(asked_at) and await self._agents.renew(session.id)
@@ -116,16 +117,16 @@ class Sessions:
         session.alive_at = max(session.alive_at, asked_at)
 
     def end(self, session: Session) -> None:
-        """Forget a session that is no more."""
+        """Mark a session as ended, and forget it."""
         session.ended = True
         self.by_id.pop(session.id, None)
         if self._by_ttl.get(session.ttl) is session:
             self._by_ttl.pop(session.ttl, None)
 
     async def destroy(self, session: Session) -> None:
-        """End a session that holds nothing."""
+        """Destroy a session that holds nothing."""
         self.end(session)
         try:
             await self._agents.put(f"/v1/session/destroy/{session.id}")
         except FencelockError:
-            pass  # it ends by itself
+            pass  # it expires by itself

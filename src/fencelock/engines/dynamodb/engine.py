@@ -1,23 +1,25 @@
-"""Leases in a table of DynamoDB: one conditional write each, and no clock but one's own.
+"""Leases in a table of DynamoDB: one conditional write each, and only the client's own clock.
 
-The recipe and the items are those of AWS's lock client. Whoever acquires writes itself into the
-item on condition that there is none, that it is released, or that it still has the version that was
-seen unchanged for a whole lease; DynamoDB decides one write after the other, so one wins. A renewal
-writes a new version on condition that the owner is the same. Whoever waits reads, strongly
-consistent, and counts on its own clock for how long a version stays: see ``observations.py``. The
-price: the lock of a holder that died is free a whole ttl after the one that wants it first looked.
+The protocol and the items are those of AWS's lock client. An acquirer writes itself into the item
+on condition that there is none, that it is released, or that it still has the version that was seen
+unchanged for a whole lease; DynamoDB serializes the writes to an item, so one wins. A renewal
+writes a new version on condition that the owner is the same. A waiter reads, strongly consistent,
+and counts on its own clock for how long a version stays: see ``observations.py``. The price: the
+lock of a holder that died is free only a whole ttl after the first read of a client that wants it.
 
 Fences only grow. The number is one higher with each grant, in the write that grants, and an item
-outlives its release, so that the number does. They stay bounded: DynamoDB deletes an item a day
-after the end of its last lease (``expires``, by the table's time to live). Where there is no item,
-or no table any more, the number begins at the wall clock in microseconds. That is above all before:
-they began at an earlier clock and grew by one with each grant, which takes longer than that. Clocks
-of clients may differ by the day that an item is kept, and DynamoDB refuses signatures that are five
-minutes off; only where an item is deleted by hand must the next clock not be behind the last.
+outlives its release, so that the number does. The items stay bounded: DynamoDB deletes an item a
+day after the end of its last lease (``expires``, by the table's time to live). Where there is no
+item, or no table any more, the number begins at the wall clock in microseconds. That is above all
+earlier fences: they began at an earlier clock and grew by one with each grant, which takes longer
+than a microsecond. Clocks of clients may differ by the day that an item is kept, and DynamoDB
+refuses signatures that are five minutes off; only where an item is deleted by hand must the next
+clock not be behind the last.
 
-No answer to a write is resolved by asking again for the same owner: the item says whose it is, and
-its fence. The SDK's own retries are off. A write that is still under way when its attempt is taken
-back may yet be carried out: then nobody holds the name, until somebody has watched it for a ttl.
+A write without a reply is resolved by a repeated request for the same owner: the item has its owner
+and its fence. The SDK's own retries are off. A write that is still under way when its attempt is
+withdrawn may yet be carried out: then the name is locked without a holder, until a client has
+watched it for a ttl.
 """
 
 from __future__ import annotations
@@ -85,21 +87,21 @@ class DynamoDBEngine(Engine):
         if request.queue and dead is None:  # a read costs a fifth of a write that is refused
             found = await self._find(name)
             if not found.released:
-                return await self._met(request, found)
+                return await self._result_of_found(request, found)
         asked_at = world.now()
         write = records.acquired(self._key(name), request, world.owner(), world.wall_us(), dead)
         done, item = await self._table.update(write)
         if not done:
-            return await self._met(request, self._read(item))
+            return await self._result_of_found(request, self._read(item))
         self._seen.forget(name)
         return granted(name, request.owner, int(item["fence"]["N"]), request.ttl, asked_at)
 
-    async def _met(self, request: Request, found: Record) -> Grant | Busy:
-        """The answer to a request that met a record: its own grant, or when to look again."""
+    async def _result_of_found(self, request: Request, found: Record) -> Grant | Busy:
+        """Return the result for a record that was found: the owner's own grant, or ``Busy``."""
         now = self.world.now()
         if found.released:
             return Busy(LOOK_MIN_S)
-        if found.owner == request.owner:  # an answer was lost: the same fence, and a whole ttl
+        if found.owner == request.owner:  # a reply was lost: the same fence, and a whole ttl
             grant = granted(request.name, request.owner, found.fence, request.ttl, now)
             return grant if await self._extend(grant) is None else Busy(LOOK_MIN_S)
         left = max(self._seen.left(found, now), 0.0)
@@ -128,19 +130,19 @@ class DynamoDBEngine(Engine):
         await (renew_some() if crew == 1 else self.world.gather([renew_some] * crew, until))
         if not known:
             raise failures[0] if failures else OutcomeUnknown("no renewal was answered in time")
-        # Where neither is known the old end stands, and the keeper asks again.
+        # Where neither is known the old end stands, and the keeper retries.
         return [known.get(grant.owner, grant) for grant in grants]
 
     async def _renew(self, grant: Grant) -> Grant | Gone:
         now = self.world.now()
         if grant.valid_until <= now:
-            await self._bury(grant.name)
+            await self._free_dead(grant.name)
             return Gone("expired", "it was not renewed in time")
         renewed = granted(grant.name, grant.owner, grant.fence, grant.ttl, now)
         return await self._extend(renewed) or renewed
 
     async def _extend(self, grant: Grant) -> Gone | None:
-        """Write a new version for an owner; why it is gone, if it is."""
+        """Write a new version for an owner; return why its lock is gone, if it is."""
         key, version = self._key(grant.name), self.world.owner()
         write = records.renewed(key, grant.owner, grant.ttl, version, self.world.wall_us())
         done, item = await self._table.update(write)
@@ -151,11 +153,13 @@ class DynamoDBEngine(Engine):
             return Gone("revoked", reason)
         return Gone("expired", "its record is another's, or gone")
 
-    async def _bury(self, name: str) -> None:
-        """Free a record that we have seen dead: nobody else need watch it for a ttl."""
+    async def _free_dead(self, name: str) -> None:
+        """Free a record that we have seen dead: no other client has to watch it for a ttl."""
         dead = self._seen.dead(name, self.world.now())
         if dead is not None:
-            await self._table.update(records.buried(self._key(name), dead, self.world.wall_us()))
+            await self._table.update(
+                records.freed_if_dead(self._key(name), dead, self.world.wall_us())
+            )
             self._seen.forget(name)
 
     async def release(self, grant: Grant | Request) -> bool:
@@ -176,7 +180,7 @@ class DynamoDBEngine(Engine):
         return self._holdings([self._read(item) for item in items])
 
     def _holdings(self, found: Sequence[Record]) -> list[Holding]:
-        """Those of these records that are held, as far as we have watched them."""
+        """Return the holders in some records, as far as we have watched them."""
         now, wall_us = self.world.now(), self.world.wall_us()
         held = [(one, self._seen.left(one, now)) for one in found if not one.released]
         return [record.holding(left, wall_us) for record, left in held if left > 0]
@@ -184,7 +188,7 @@ class DynamoDBEngine(Engine):
     async def revoke(self, name: str, reason: str) -> bool:
         done = False
         found = await self._find(name)
-        while not done and self._holdings([found]):  # else another has come meanwhile
+        while not done and self._holdings([found]):  # again if the owner has changed meanwhile
             wall_us = self.world.wall_us()
             write = records.revoked(self._key(name), found.owner, reason, wall_us)
             done, item = await self._table.update(write)
@@ -195,7 +199,7 @@ class DynamoDBEngine(Engine):
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         key, end = self._memo_key(name), ceil(self.world.wall_us() / 1e6 + keep)
-        await self._table.update(records.raised(key, records.EXPIRES, end))  # else it might stay
+        await self._table.update(records.raised(key, records.EXPIRES, end))  # first: it must expire
         await self._table.update(records.raised(key, records.NUMBER + item, number))
 
     async def recall(self, name: str) -> Mapping[str, int]:

@@ -1,6 +1,6 @@
-"""How a lock looks in the table, and the conditional writes that change it.
+"""The item of a lock in the table, and the conditional writes that change it.
 
-The attributes are those of AWS's lock client for Java: ``key`` unless told otherwise,
+The attributes are those of AWS's lock client for Java: ``key`` (that client's default name),
 ``ownerName``, ``leaseDuration`` (milliseconds, as text), ``recordVersionNumber`` and, once it is
 released, ``isReleased``. So that client waits for our locks, and we for its. Ours alone are
 ``fence``, ``meta``, ``since``, ``revokedOwner``, ``revokedReason``, and ``expires``, by which
@@ -18,8 +18,8 @@ from ...model import Holding, Request, next_fence
 KEY, EXPIRES = "key", "expires"
 KEEP_S = 86_400  # how long a record outlasts its lease: far more than clocks differ
 UNKNOWN_TTL_S = 86_400.0  # of a record whose leaseDuration we cannot read
-NUMBER = "n:"  # before the name of an item that is remembered, in the name of its attribute
-SIDE = "\x1f"  # parts a name from what is not a lock: no name and no prefix has it
+NUMBER = "n:"  # the prefix of the attributes of a memo, before the name of its item
+SIDE = "\x1f"  # separates a name from the suffix of an item that is no lock: in no name or prefix
 
 Item: TypeAlias = Mapping[str, Any]  # as DynamoDB sends it, each value with its type
 Write: TypeAlias = dict[str, Any]  # the parameters of an UpdateItem, without the table
@@ -42,17 +42,17 @@ class Record(NamedTuple):
     fence: int
     released: bool
     meta: str
-    since_us: int  # by the wall clock of whoever acquired it: shown, never judged by
-    revoked: tuple[str, str]  # from which owner it was last taken, and why
+    since_us: int  # by the wall clock of its client: only shown, nothing is decided by it
+    revoked: tuple[str, str]  # the owner of the last revocation, and its reason
 
     def holding(self, left: float, wall_us: int) -> Holding:
-        """What is shown of a holder."""
+        """Return the holder as it is shown."""
         age = max(wall_us - self.since_us, 0) / 1e6 if self.since_us else 0.0
         return Holding(self.name, self.fence, self.ttl, age, left, json.loads(self.meta))
 
 
 def read(item: Item, prefix: str) -> Record:
-    """Read an item, which may be another program's; one that is not there is free."""
+    """Return the record of an item, which may be another program's; an empty item is free."""
     text = {attribute: str(value.get("S", "")) for attribute, value in item.items()}.get
     ms, version = text("leaseDuration", ""), text("recordVersionNumber", "")
     return Record(
@@ -97,14 +97,14 @@ def released(key: str, owner: str, wall_us: int) -> Write:
     return _update(key, _FREED, _OURS, {":owner": {"S": owner}, **_free(wall_us)})
 
 
-def buried(key: str, dead: str, wall_us: int) -> Write:
+def freed_if_dead(key: str, dead: str, wall_us: int) -> Write:
     """Free a lock whose record still has the version that is known to be dead."""
     condition = "recordVersionNumber = :dead AND attribute_not_exists(isReleased)"
     return _update(key, _FREED, condition, {":dead": {"S": dead}, **_free(wall_us)})
 
 
 def revoked(key: str, owner: str, reason: str, wall_us: int) -> Write:
-    """Take a lock from this owner, and leave word for it."""
+    """Take a lock from this owner, and store the reason for it."""
     change = f"{_FREED}, revokedOwner = :owner, revokedReason = :reason"
     values = {":owner": {"S": owner}, ":reason": {"S": reason}, **_free(wall_us)}
     return _update(key, change, _OURS, values)
@@ -118,12 +118,12 @@ def raised(key: str, attribute: str, number: int) -> Write:
 
 
 def numbers(item: Item) -> dict[str, int]:
-    """What is remembered in an item."""
+    """Return the numbers of a memo, by item."""
     return {a.removeprefix(NUMBER): int(n["N"]) for a, n in item.items() if a.startswith(NUMBER)}
 
 
 def held_below(prefix: str) -> dict[str, Any]:
-    """The parameters of a Scan for what is held under names with a prefix."""
+    """Return the parameters of a Scan for the held locks whose names begin with a prefix."""
     return {
         "FilterExpression": "begins_with(#key, :prefix) AND attribute_not_exists(isReleased)"
         " AND attribute_exists(recordVersionNumber)",

@@ -1,4 +1,4 @@
-"""The table of the locks: requests to it, and how it is made where it is not there."""
+"""The table of the locks: requests to it, and its creation where it is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wire import Wire, wire_of
 from .wire.errors import Refused, TableMissing
 
 CREATE_S = 60.0  # AWS takes about ten seconds
-LOOK_S = 0.2
+CHECK_S = 0.2
 SCHEMA = [{"AttributeName": KEY, "KeyType": "HASH"}]
 ATTRIBUTES = [{"AttributeName": KEY, "AttributeType": "S"}]
 ADVICE = "Make it as docs/engines/dynamodb.md says, or let a client with more rights do so"
@@ -32,23 +32,26 @@ class Table:
         return await self._wire.call(operation, request)
 
     async def get(self, key: str) -> Item:
-        """Read an item as the last write has left it; an empty one where there is none."""
+        """Read an item, strongly consistent; return an empty one where there is none."""
         answer = await self.call("get_item", Key=key_of(key), ConsistentRead=True)
         found: Item = answer.get("Item", {})
         return found
 
     async def update(self, write: Write) -> tuple[bool, Item]:
-        """Write if the condition holds: whether it did, and what was written or in the way."""
+        """Write if the condition holds.
+
+        Return whether it did, and the attributes written, or else the item that did not meet it.
+        """
         try:
             answer = await self.call("update_item", **write)
         except Refused as refused:
-            if refused.item is None:  # the server does not tell, or there is none
+            if refused.item is None:  # the server does not return it, or there is none
                 return False, await self.get(write["Key"][KEY]["S"])
             return False, refused.item
         return True, answer.get("Attributes", {})
 
     async def scan(self, **request: Any) -> list[Item]:
-        """Read all items that a filter lets through, page by page."""
+        """Return all items that meet a filter, read page by page."""
         found = list[Item]()
         while True:
             answer = await self.call("scan", ConsistentRead=True, **request)
@@ -58,18 +61,18 @@ class Table:
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def ready(self) -> None:
-        """See that the table is there and has our key; make it if that is wanted."""
+        """Check that the table exists and has our key; create it if the settings allow that."""
         try:
             described = await self._described()
         except Denied:
-            await self.get(SIDE)  # rights to the items are enough
+            await self.get(SIDE)  # permission for the items is enough
             return
         if described["KeySchema"] != SCHEMA:
             table = self._settings.table
             raise Misconfigured(f"the table {table!r} has other keys than {KEY!r}: name another")
 
     async def _described(self) -> dict[str, Any]:
-        """Wait until the table can be used; make it once if it is not there."""
+        """Return the table's description once it can be used; create the table if it is missing."""
         give_up, made = min(self._world.now() + CREATE_S, self._world.limit()), False
         while self._world.now() < give_up:
             try:
@@ -83,7 +86,7 @@ class Table:
                     raise Misconfigured(f"{error}. {ADVICE}") from error
                 if not made:  # else its description lags behind
                     made = await self._create()
-            await sleep(self._world, LOOK_S)
+            await sleep(self._world, CHECK_S)
         raise Unavailable(f"the table {self._settings.table!r} is still being made: try again")
 
     async def _create(self) -> bool:
@@ -93,7 +96,7 @@ class Table:
         except Denied as error:
             raise Misconfigured(f"{error}. {ADVICE}") from error
         except (OutcomeUnknown, Unavailable):
-            pass  # it is made, or another client makes it: that is seen
+            pass  # it is created, or another client creates it: the next description shows it
         return True
 
     async def _enable_ttl(self) -> None:
@@ -101,7 +104,7 @@ class Table:
         try:
             await self.call("update_time_to_live", TimeToLiveSpecification=wanted)
         except FencelockError:
-            pass  # another client does it, or nobody may: the doctor tells
+            pass  # another client does it, or the permission is missing: the doctor reports it
 
     async def close(self) -> None:
         if self._wire is not None:

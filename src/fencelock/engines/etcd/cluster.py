@@ -2,8 +2,8 @@
 
 A call goes to one member and has a deadline. When that member cannot serve, the client switches to
 the next one; a call that changes something is repeated there only when it was certainly not
-received. Errors of gRPC and etcd are read by the table below and nowhere else. How bytes travel is
-the wire's.
+received. Errors of gRPC and etcd are classified by the table below and nowhere else. The
+connections are in ``wire/``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ PORT = 2379
 OPTIONS = common("prefix", "request_timeout", "tls", "ca", "cert", "key")
 
 TRY_MIN_S = 0.5
-SILENCE_S = 0.6  # a caller's own time may be over long before that of a request
+SILENCE_S = 0.6  # a caller's own timeout may end long before that of a request
 
 Verdict: TypeAlias = Literal["not sent", "elsewhere", "unknown", "token", "lease", "denied", "no"]
 AGAIN: tuple[Verdict, ...] = ("not sent", "elsewhere")
 
-# The first row whose code and words fit decides. "elsewhere": nothing happened, and another member
-# may do better.
+# The first row whose code and words match decides. "elsewhere": nothing happened, and another
+# member may be able to serve the request.
 TABLE: tuple[tuple[str, str, Verdict], ...] = (
     ("UNAVAILABLE", "etcdserver: no leader", "elsewhere"),
     ("UNAVAILABLE", "not supported for learner", "elsewhere"),
@@ -54,7 +54,7 @@ TABLE: tuple[tuple[str, str, Verdict], ...] = (
     ("INTERNAL", "", "unknown"),
     ("NOT_FOUND", "requested lease not found", "lease"),
     ("UNAUTHENTICATED", "invalid auth token", "token"),
-    ("INVALID_ARGUMENT", "auth: revision", "token"),  # roles were changed: the token is too old
+    ("INVALID_ARGUMENT", "auth: revision", "token"),  # roles have changed: the token is too old
     ("INVALID_ARGUMENT", "user name is empty", "token"),
     ("INVALID_ARGUMENT", "authentication failed", "denied"),
     ("FAILED_PRECONDITION", "authentication is not enabled", "denied"),
@@ -69,10 +69,10 @@ class LeaseGone(EngineError):
 
 
 async def go_on(request: Request, step: Coroutine[Any, Any, T]) -> T:
-    """Take a further step for an owner whose key is there.
+    """Run a further step of an acquire whose key has been put.
 
-    One who waits stays where it is when that fails; for anybody else "nothing happened" would not
-    be true.
+    An owner that queues keeps its position when the step fails, so its error is raised as it is.
+    For any other owner "nothing happened" would not be true: OutcomeUnknown.
     """
     try:
         return await step
@@ -87,7 +87,7 @@ async def go_on(request: Request, step: Coroutine[Any, Any, T]) -> T:
 
 
 class Stream(Protocol):
-    """A call that goes on: messages both ways."""
+    """A bidirectional stream of messages."""
 
     def send(self, message: bytes) -> None: ...
 
@@ -100,7 +100,7 @@ class Wire(Protocol):
     def call(
         self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> Coroutine[Any, Any, bytes]:
-        """Send one request and return its answer; RpcError when the time is up at the latest."""
+        """Send one request and return its reply, within the time, or raise RpcError."""
         ...
 
     def stream(
@@ -110,7 +110,7 @@ class Wire(Protocol):
         ...
 
     def leave(self, member: int, channel: int) -> None:
-        """Begin no more calls on this connection: it may be dead. Those under way may end."""
+        """Start no more calls on this connection: it may be dead. Those in progress may finish."""
         ...
 
     async def close(self) -> None: ...
@@ -133,7 +133,7 @@ class Cluster:
         self.wire = wire
         self.members = members
         self.epoch = 0
-        """Grows with every change of the member: what was learned before may be out of date."""
+        """Counts the switches of member: what was learned in an earlier epoch may be stale."""
         self.try_s = max(request_timeout / len(members), TRY_MIN_S)
         self._now = now
         self._login = None if user is None else requests.authenticate(user, password or "")
@@ -141,14 +141,14 @@ class Cluster:
 
     @classmethod
     def at(cls, world: World, address: Address) -> Cluster:
-        """Read an address and its options, and choose the wire of this flavor."""
+        """Make a Cluster from an address and its options, with the wire of this flavor."""
         members, files = _members_of(address), tls(address.options)
         wire = _wire(world, members, None if files is None else Tls(*files))
         request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
         return cls(wire, members, request_timeout, world.now, address.user, address.password)
 
     async def see_majority(self, key: bytes) -> None:
-        """Read one key: the read is linearizable, so a majority has answered."""
+        """Read one key: the read is linearizable, so its reply proves that there is a majority."""
         await self.call(RANGE, requests.range_of(key, count_only=True), reads=True)
 
     async def revision(self) -> int:
@@ -157,7 +157,10 @@ class Cluster:
         return replies.read_range(answer).revision
 
     async def transact(self, request: bytes, asked_at: float) -> bytes:
-        """Send a transaction by the shortest way, for a caller that began at ``asked_at``."""
+        """Send a transaction and return its reply, for a caller that started at ``asked_at``.
+
+        This is the hot path: one direct call, unless a token is missing or the call fails.
+        """
         epoch = self.epoch
         try:
             if self._login is not None and not self._about:
@@ -171,7 +174,7 @@ class Cluster:
             raise
 
     async def _retry(self, error: RpcError, epoch: int, request: bytes) -> bytes:
-        """Go on after a transaction was refused: return the answer of another try, or raise."""
+        """Retry a transaction that failed if that is safe, and return the reply; else raise."""
         verdict = self._failed(error, epoch, WORK)
         if verdict == "token" and self._login is not None:
             self._about = ()
@@ -190,7 +193,7 @@ class Cluster:
         within: float | None = None,
         tries: int = 0,
     ) -> bytes:
-        """Send a request and return its answer. One that only reads may be sent again elsewhere."""
+        """Send a request and return its reply; retry a read even if its outcome is unknown."""
         within = self.try_s if within is None else within
         silent, renewed_token = 0, False
         while True:
@@ -215,13 +218,13 @@ class Cluster:
                 raise
 
     def _gave_up(self, epoch: int, asked_at: float, channel: int = WORK) -> None:
-        """Leave a member that was silent until its caller was cancelled or interrupted."""
+        """Switch from a member that was silent until its caller was cancelled or interrupted."""
         if self._now() - asked_at >= SILENCE_S:
             self.switch_from(epoch)
             self.wire.leave(epoch % len(self.members), channel)
 
     def _failed(self, error: RpcError, epoch: int, channel: int) -> Verdict:
-        """Find out what an error means, and leave a member that is in trouble."""
+        """Classify an error, and switch from the member if the error says that it is in trouble."""
         verdict = classify(error)
         if verdict in (*AGAIN, "unknown"):
             self.switch_from(epoch)
@@ -230,7 +233,7 @@ class Cluster:
         return verdict
 
     def switch_from(self, epoch: int) -> None:
-        """Switch to the next member, unless somebody else has already."""
+        """Switch to the next member, unless another caller has since this epoch."""
         if self.epoch == epoch:
             self.epoch = epoch + 1
 
@@ -240,7 +243,7 @@ class Cluster:
         return self.wire.stream(self.epoch % len(self.members), WATCH, about, on_message, on_end)
 
     async def call_member(self, member: int, method: str, request: bytes, within: float) -> bytes:
-        """Call one certain member, for those who look at the cluster itself."""
+        """Call one certain member, for diagnosis."""
         try:
             if self._login is not None and not self._about:
                 await self._log_in(member, WORK, within)
@@ -274,7 +277,7 @@ class Cluster:
 
 
 def classify(error: RpcError) -> Verdict:
-    """Look an error up in the table."""
+    """Return the verdict of the table on an error."""
     if error.unsent:
         return "not sent"
     for code, words, verdict in TABLE:
@@ -284,7 +287,7 @@ def classify(error: RpcError) -> Verdict:
 
 
 def _members_of(address: Address) -> list[str]:
-    """Return the members that an address names, each as ``host:port``."""
+    """Return the members that an address lists, each as ``host:port``."""
     if not address.hosts:
         raise Misconfigured("etcd:// needs a host: write etcd://host:2379 or etcd://h1,h2,h3")
     if address.path not in ("", "/"):

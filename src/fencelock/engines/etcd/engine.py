@@ -1,14 +1,14 @@
 """Locks in etcd: the recipe of ``etcdctl lock`` and of Go's ``concurrency.Mutex``.
 
-Whoever wants the lock puts a key under ``<name>/``. The key with the lowest create revision holds
-it, the others queue in the order of theirs, and each watches only the one before it. Contenders of
-other languages that follow the recipe on the same name stand in the same queue. The create revision
-is the fence: revisions grow with every change of the store.
+Each contender puts a key under ``<name>/``. The key with the lowest create revision holds the lock,
+the others queue in the order of theirs, and each watches only the key before it. Contenders in
+other languages that follow the recipe on the same name join the same queue. The create revision is
+the fence: revisions grow with every change of the store.
 
-One transaction takes a free lock, or joins the queue and reads its ends (``_join``). Whoever stands
-behind another watches that one only (``_wait``). After a wait the queue is read again (``_look``):
-our key must still be there, so its lease must be, and be the first. A release, or leaving the
-queue, deletes the key.
+One transaction takes a free lock, or joins the queue and reads its two ends (``_join``). A waiter
+watches only the key right before its own (``_wait``). After a wait the queue is read again
+(``_look``): our key must still exist, which means that its lease does, and be the first. A release,
+or leaving the queue, deletes the key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .semaphore import Semaphores
 from .several import Several
 from .watch import Watches
 
-CROWDED = 8  # a lock that was wanted by others is expected to be for so many times
+CONTENDED_FOR = 8  # a lock that was busy is expected to be busy for so many acquires
 
 
 class EtcdEngine(Engine):
@@ -91,11 +91,11 @@ class EtcdEngine(Engine):
             return self._join(request, request.queue or request.waits)
         return go_on(request, self._look(request, own))
 
-    async def _join(self, request: Request, queues: bool, crowded: bool = False) -> Grant | Busy:
-        """Take the lock if nobody has it or wants it; else join the queue, where that is wished.
+    async def _join(self, request: Request, queues: bool, contended: bool = False) -> Grant | Busy:
+        """Take the lock if it has no contender; else join the queue if ``queues``.
 
-        A lock that was free the last few times is first tried by a shorter transaction; when it is
-        not free after all, nothing has happened, and the queue is joined in a second step.
+        A lock that was free the last few times is first tried with a shorter transaction; if it is
+        not free after all, nothing has happened, and a second transaction joins the queue.
         """
         asked_at = self.world.now()
         lease = self._leases.ready.get(request.ttl)
@@ -105,8 +105,8 @@ class EtcdEngine(Engine):
         own = self._own_keys.take(request, lease)
         own.until = asked_at + lease.ttl
         encoded = own.transactions or self._keys.transactions(request.name, own.key, lease.id)
-        joins = queues and (crowded or encoded.crowded > 0 or own.unanswered > 0)
-        own.unanswered += 1  # until the answer, whatever ends this call, it may take effect
+        joins = queues and (contended or encoded.contended > 0 or own.unanswered > 0)
+        own.unanswered += 1  # until the reply, whatever ends this call, it may take effect
         own.extension = lease.extension
         put = encoded.acquire(own.value, JOIN if joins else TRY)
         try:
@@ -121,24 +121,24 @@ class EtcdEngine(Engine):
         own.unanswered -= 1
         own.created = replies.read_success(answer)
         if not own.created:
-            encoded.crowded = CROWDED
+            encoded.contended = CONTENDED_FOR
             if queues and not joins:
                 return await self._join(request, queues, True)
             reply = replies.read_txn(answer)
             if not queues:
                 return await self._turned_away(request, own, reply.found[0])
             return await go_on(request, self._joined(request, own, reply))
-        if encoded.crowded:
-            encoded.crowded -= 1
+        if encoded.contended:
+            encoded.contended -= 1
         epoch = self._cluster.epoch
         if lease.confirmed_in == epoch or lease.confirm(epoch, own.extension):
             return own.grant(request.name, asked_at)
         return await go_on(request, self._contention.granted(request, own, asked_at))
 
     async def _joined(self, request: Request, own: OwnKey, reply: replies.TxnReply) -> Grant | Busy:
-        """Go on in the queue that a transaction has joined: others have the lock or want it."""
+        """Continue after a transaction joined the queue, because the lock has other contenders."""
         ours = [pair for pair in reply.found[2].pairs if pair.value == own.value]
-        if not ours:  # somebody took over what once was ours: leave it to them, use another key
+        if not ours:  # another client took over what was ours: leave it, use another key
             self._own_keys.forget(own, keep_key=True)
             return await self._join(request, True)
         own.created = ours[0].created
@@ -151,7 +151,7 @@ class EtcdEngine(Engine):
         return await self._wait(own, ahead)
 
     async def _look(self, request: Request, own: OwnKey) -> Grant | Busy:
-        """See whether we are next: key and lease must be there, and nobody before us."""
+        """Check whether we are next: key and lease must exist, and no key be before ours."""
         asked_at = self.world.now()
         if own.lease.wants_extension(asked_at):
             try:
@@ -182,13 +182,13 @@ class EtcdEngine(Engine):
     async def _turned_away(
         self, request: Request, own: OwnKey, found: replies.RangeReply
     ) -> Grant | Busy:
-        """Answer an owner that does not wait and has not joined the queue."""
+        """Return Busy to an owner that does not wait, unless the lock proves free or its own."""
         contenders = self._keys.contenders(request.name, found.pairs)
-        if found.total > 1:  # others wait, or want names below this one: who does what?
+        if found.total > 1:  # waiters, or contenders for names below this one
             contenders = await self._queue.everybody(request.name)
-        if not contenders:  # nobody wants this name, but there are contenders for names below it
+        if not contenders:  # this name has no contender, but names below it have
             answer = await self._join(request, True)
-            if isinstance(answer, Busy) and not request.queue:  # somebody else was quicker: leave
+            if isinstance(answer, Busy) and not request.queue:  # another came first: leave
                 await self.withdraw(request)
                 return answer._replace(queued=False)
             return answer
@@ -199,7 +199,8 @@ class EtcdEngine(Engine):
         return Busy(LOOK_S, len(contenders) - 1, False, meta_text(head[0].value) if head else "")
 
     async def _take_over(self, request: Request, pair: replies.KeyValue) -> Grant | Busy:
-        """Put a key of this owner on a lease of ours: its client is another, or saw no answer."""
+        """Attach a key of this owner to a lease of ours, as another client put it or our put got no
+        reply."""
         asked_at = self.world.now()
         lease = await self._leases.fresh(request.ttl)
         own = self._own_keys.adopt(request.owner, pair, lease)  # first: it may go unanswered
@@ -251,7 +252,7 @@ class EtcdEngine(Engine):
             own.until = min(own.until, self.world.now() + own.lease.ttl)
 
     async def observe(self, name: str, signal: Signal) -> None:
-        """Watch all keys of a name; whoever changes one need not announce it."""
+        """Watch all keys of a name; the watch reports every change, by any program."""
         revision = await self._cluster.revision()
         self._watches.observe(name, signal, self._keys.everything(name), revision)
         self._leases.start()
@@ -286,5 +287,5 @@ class EtcdEngine(Engine):
         return await diagnose(self.world, self._cluster)
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
-        """Return what a transaction of the user has to compare: key, create revision, message."""
+        """Return the comparison for a user's transaction: key, create revision, encoded message."""
         return self._own_keys.comparison(grant)

@@ -2,11 +2,11 @@
 
 A contender's key is ``<prefix><name>/<lease in hex>``, as in the recipe, and ``…-1``, ``…-2`` for
 further contenders of the same client. Keys are used again: etcd keeps a deleted key in its index
-until the history is compacted, and a name under which every grant had left one would get slower
-with each. So a key says nothing about who put it; the value does.
+until the history is compacted, so a name would get slower with each grant that used a new key. So a
+key does not identify its owner; the value does.
 
-Requests of the hot path are encoded once: what is sent about a name, and with one key. Nothing is
-sent from here.
+Requests of the hot path are encoded once, for each name and for each key. This module sends
+nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEPT_MAX = 256
 SIZES_MAX = 16
 
 TRY, JOIN = range(2)
-"""What to do about others who have the lock or want it: read who is the first, or join them all."""
+"""What a transaction does if there are other contenders: read the first, or join the queue."""
 
 
 class NameRequests(NamedTuple):
@@ -31,18 +31,18 @@ class NameRequests(NamedTuple):
     lower: bytes
     upper: bytes
     nobody: bytes
-    """The comparison that holds when there is no contender at all."""
+    """The comparison that holds if there is no contender at all."""
     everybody: bytes
     """The request that reads the keys of all contenders."""
     last_two: bytes
-    """The request that reads the keys of the last two, the last one first, and how many there are:
-    all that a newcomer must know of a queue, however long it is."""
+    """The request that reads the keys of the last two, the last one first, and the total: all that
+    a new contender needs of a queue, however long it is."""
     first: bytes
-    """The request that reads the first of them, what it says of itself, and how many there are."""
+    """The request that reads the key and value of the first contender, and the total."""
 
     @classmethod
     def of(cls, start: bytes) -> NameRequests:
-        """Encode them for the name that contenders' keys start with."""
+        """Encode them for a name; ``start`` is the prefix and the name."""
         lower, upper = start + b"/", start + b"0"  # 0 follows / in ASCII
         nobody = requests.equal(requests.CREATED, lower, 0, upper)
         everybody = requests.range_of(lower, upper, keys_only=True)
@@ -54,8 +54,8 @@ class NameRequests(NamedTuple):
 class KeyTransactions:
     """The transactions that acquire and release a lock with one key.
 
-    All but the value is encoded beforehand: this is the hot path. Values of one size have the same
-    bytes around them.
+    Everything but the value is encoded beforehand: this is the hot path. Values of the same size
+    have the same bytes before and after them.
     """
 
     def __init__(self, name: NameRequests, key: bytes, lease: int) -> None:
@@ -63,8 +63,8 @@ class KeyTransactions:
         mine = requests.range_of(key)
         reads = [requests.do_range(read) for read in (name.last_two, name.first, mine)]
         self.key = key
-        self.crowded = 0
-        """So many times it is better to join the queue than to see first whether there is one."""
+        self.contended = 0
+        """How many further acquires expect the lock to be busy, and so join the queue at once."""
         self._nobody = protobuf.message(1, name.nobody)
         self._start, self._lease = protobuf.text(1, key), protobuf.integer(3, lease)
         self._free = protobuf.message(1, free)
@@ -76,7 +76,7 @@ class KeyTransactions:
         self._around: dict[int, tuple[bytes, ...]] = {}
 
     def release(self, created: int) -> bytes:
-        """Delete the key if it has this create revision."""
+        """Encode the transaction that deletes the key if it has this create revision."""
         revision = protobuf.varint(created)
         size = len(revision)
         before = self._before.get(size)
@@ -85,7 +85,8 @@ class KeyTransactions:
         return before + revision + self._delete
 
     def acquire(self, value: bytes, form: int) -> bytes:
-        """Put the key if there is no contender; the form says what is done if there is one."""
+        """Encode the transaction that puts the key if there is no contender; ``form``, TRY or JOIN,
+        chooses what it does if there is one."""
         size = len(value)
         around = self._around.get(size << 2 | form)
         if around is None:
@@ -95,26 +96,26 @@ class KeyTransactions:
         return value.join(around)
 
     def _frame(self, size: int, form: int) -> tuple[bytes, ...]:
-        """Encode what stands around a value of this size; to join a queue it is sent twice."""
+        """Encode what precedes and follows a value of this size; a join sends the value twice."""
         tail = self._lease
         taking = self._start + protobuf.opening(2, size)
-        for number in (2, 2):  # a put, among what is done when the comparison holds
+        for number in (2, 2):  # a put, in the operations for a comparison that holds
             taking = protobuf.opening(number, len(taking) + size + len(tail)) + taking
         if form == TRY:
             return self._nobody + taking, tail + self._read
         joining = self._free + taking
-        for number in (4, 3):  # a transaction, among what is done when it does not
+        for number in (4, 3):  # a transaction, in those for one that does not
             joining = protobuf.opening(number, len(joining) + size + len(tail)) + joining
         return self._nobody + taking, tail + joining, tail + self._all_reads
 
 
 class Keys:
-    """The keys of one client, and the requests encoded for those in use."""
+    """The keys of one client, and a cache of encoded requests."""
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
-        self.rooms = prefix + b"\0names/"
-        """What the keys of all rooms begin with: no name of a lock begins with a zero byte."""
+        self.names_prefix = prefix + b"\0names/"
+        """The prefix of all keys but mutexes': no name of a lock begins with a zero byte."""
         self._requests: dict[str, NameRequests] = {}
         self._transactions: dict[tuple[bytes, int], KeyTransactions] = {}
 
@@ -139,7 +140,7 @@ class Keys:
         return found
 
     def contenders(self, name: str, pairs: Sequence[replies.KeyValue]) -> list[replies.KeyValue]:
-        """Sort out the contenders for a name, first come first.
+        """Return the contenders for a name itself, in the order of their create revisions.
 
         Names keep their slashes, so ``a/b`` begins with ``a/``: its keys have one slash more.
         """
@@ -147,29 +148,29 @@ class Keys:
         direct = [pair for pair in pairs if b"/" not in pair.key[start:]]
         return sorted(direct, key=lambda pair: pair.created)
 
-    def room(self, name: str = "") -> bytes:
-        """Return what all keys of a name begin with but those of its mutex.
+    def name_prefix(self, name: str = "") -> bytes:
+        """Return the prefix of all keys of a name but those of its mutex.
 
-        Names have no control characters: so no mutex's key begins like this, and the zero byte
-        behind the name says that it ends there.
+        Names have no control characters: so no mutex's key begins with it, and the zero byte marks
+        the end of the name.
         """
-        return self.rooms + name.encode() + b"\0"
+        return self.names_prefix + name.encode() + b"\0"
 
     def bounds(self, name: str, share: Share | None) -> tuple[bytes, bytes]:
         """Return the range of the keys of all contenders for a name."""
         if share is not None:
-            return range_below(self.room(name) + share.kind.encode() + b"/")
+            return range_below(self.name_prefix(name) + share.kind.encode() + b"/")
         name_requests = self.requests(name)
         return name_requests.lower, name_requests.upper
 
     def everything(self, name: str) -> list[tuple[bytes, bytes]]:
-        """Return the ranges of all keys of a name: its mutex's, with those of names below, and its
-        room's."""
-        room = self.room(name)
-        return [self.bounds(name, None), (room, room[:-1] + b"\1")]
+        """Return the ranges of all keys of a name: that of its mutex, with the keys of names below,
+        and that of ``name_prefix``."""
+        prefix = self.name_prefix(name)
+        return [self.bounds(name, None), (prefix, prefix[:-1] + b"\1")]
 
     def name_of(self, pair: replies.KeyValue) -> str | None:
-        """Return the name that a key is a mutex's contender for; None for any other key."""
+        """Return the name if the key is a contender for its mutex; None for any other key."""
         if b"\0" in pair.key:
             return None
         name, slash, tail = pair.key[len(self.prefix) :].rpartition(b"/")
@@ -184,26 +185,27 @@ class Keys:
 
 
 def range_below(start: bytes) -> tuple[bytes, bytes]:
-    """Return the range of all keys that begin with something that ends with a slash."""
+    """Return the range of all keys that begin with ``start``, which ends with a slash."""
     return start, start[:-1] + b"0"  # 0 follows / in ASCII
 
 
 def attach(key: bytes, created: int, lease: int) -> bytes:
-    """Put a key on a lease if it has this create revision."""
+    """Encode the transaction that attaches a key to a lease if it has this create revision."""
     same = requests.equal(requests.CREATED, key, created)
     return requests.txn([same], [requests.do_put(requests.attach(key, lease))])
 
 
 def delete_created(key: bytes, created: int) -> bytes:
-    """Delete a key if it has this create revision."""
+    """Encode the transaction that deletes a key if it has this create revision."""
     same = requests.equal(requests.CREATED, key, created)
     return requests.txn([same], [requests.do_delete(requests.delete(key))])
 
 
 def delete_own(key: bytes, value: bytes, lease: int | None = None, created: int = 0) -> bytes:
-    """Delete a key if its value is ours and, where one is given, it is on this lease.
+    """Encode the transaction that deletes a key if its value is ours and, if ``lease`` is given, it
+    is on this lease.
 
-    ``created``: by its create revision instead of its value, which may have been rewritten.
+    ``created``: compare this create revision instead of the value, which may have been rewritten.
     """
     ours = [requests.same_value(key, value)]
     if created:
@@ -214,12 +216,12 @@ def delete_own(key: bytes, value: bytes, lease: int | None = None, created: int 
 
 
 def value_of(owner: str, since_us: int, meta: str) -> bytes:
-    """Encode the value of a contender's key: its owner, since when, and what it says of itself."""
+    """Encode the value of a contender's key: its owner, since when it contends, and its meta."""
     return f'{{"owner":"{owner}","since_us":{since_us},"meta":{meta}}}'.encode()
 
 
 def read(value: bytes) -> dict[str, Any]:
-    """Decode the value of a key; those of other languages say nothing that we know."""
+    """Decode the value of a key; empty for a key of another program."""
     try:
         said = json.loads(value)
         if isinstance(said, dict) and {"owner", "since_us", "meta"} <= said.keys():

@@ -1,9 +1,9 @@
-"""Keep the etcd leases of one client alive while they are needed; no key outstays its own end.
+"""Keep the etcd leases of one client alive while they are needed; no key outlives its own end.
 
-Keys of equal ttl share one etcd lease, so an acquire need not make one. Sharing has a price: what
-keeps one key alive keeps all. So each key has an end of its own here, and whoever extends a lease
-first deletes the keys on it that are past theirs. A process that dies extends nothing, and etcd
-ends its lease; a process that lives takes away what it has stopped renewing.
+Keys of equal ttl share one etcd lease, so an acquire need not grant one. Sharing has a price: a
+keep-alive for one key keeps all. So each key has an end of its own here, and every extension of a
+lease first deletes the keys on it that are past theirs. A process that dies extends nothing, and
+etcd expires its lease; a process that lives deletes the keys that it has stopped renewing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .messages.requests import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, TXN
 from .own_keys import Lease, OwnKey
 from .wire import RENEWAL
 
-EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
-IDLE_S = 300.0  # a lease that nobody uses is kept this long, so that the next acquire is quick
+EXTEND = 1 / 3  # of its ttl: the background job extends a lease after that
+IDLE_S = 300.0  # an unused lease is kept this long, so that the next acquire is quick
 NAP_S = 0.5
-LATE_S = 15.0  # how long a request without an answer may still take effect once etcd serves
+LATE_S = 15.0  # how long an unanswered request may still take effect once etcd serves
 NEVER = inf
 CLOSE_S = 2.0
 TRIES = 3
@@ -41,16 +41,16 @@ class Leases:
         look: Callable[[], None],
         wanted: Callable[[], bool],
     ) -> None:
-        """``look`` is called now and then while there is a lease, or while that is wanted."""
+        """``look`` is called every NAP_S while there is a lease or ``wanted()`` is true."""
         self._world = world
         self._cluster = cluster
         self._look = look
         self._wanted = wanted
         self.on_expired: Callable[[OwnKey], None] = self.expect_late
-        """Called with each key that was deleted because nobody renewed it."""
+        """Called with each key that was deleted because it was not renewed."""
         self._by_ttl: dict[int, Lease] = {}
         self.ready: dict[float, Lease] = {}
-        """The lease that was used last for a ttl as callers wish it."""
+        """The last used lease, by the ttl of the request, before rounding."""
         self._all: dict[Lease, None] = {}
         self._mutex = world.mutex()
         self._flights = SingleFlight(world)
@@ -59,7 +59,7 @@ class Leases:
         self._closing = False
 
     async def fresh(self, ttl: float) -> Lease:
-        """Return a lease for this ttl that has just begun or was just extended."""
+        """Return a lease for this ttl that was just granted or just extended."""
         lease = await self._find(ceil(ttl))
         if len(self.ready) >= KEPT_MAX:
             self.ready.clear()
@@ -84,7 +84,7 @@ class Leases:
         now = self._world.now()
         try:
             granted = await self._cluster.call(LEASE_GRANT, requests.lease_grant(whole))
-        except OutcomeUnknown as error:  # a lease without a key concerns nobody, and ends by itself
+        except OutcomeUnknown as error:  # a lease without a key is harmless, and expires by itself
             raise Unavailable(
                 f"etcd did not say whether it made a lease for this client ({error}); the lock was "
                 "not asked for, and nothing is held"
@@ -96,7 +96,8 @@ class Leases:
             self._all[made] = None
 
     async def extend(self, lease: Lease) -> None:
-        """Have a lease last its ttl from now; what is past its own end goes first."""
+        """Send a keep-alive for a lease, after deleting the keys on it that are past their own end;
+        LeaseGone if the lease has ended."""
         lease.tried_at = self._world.now()
         await self._delete_expired(lease)
         asked_at, epoch = self._world.now(), self._cluster.epoch
@@ -111,8 +112,8 @@ class Leases:
         lease.extended(asked_at, epoch)
 
     async def extend_confirmed(self, lease: Lease, look: bytes = b"") -> bytes:
-        """Extend a lease, and let a majority confirm that whoever did so may; ``look`` is a
-        transaction that only reads."""
+        """Extend a lease, then send ``look``, a transaction that only reads, to the same member to
+        confirm that it is no former leader; return the reply."""
         for _ in range(TRIES):
             await self.extend(lease)
             epoch, extension = self._cluster.epoch, lease.extension
@@ -122,34 +123,34 @@ class Leases:
         raise Unavailable("the members of etcd take turns in failing. Try again")
 
     def end(self, lease: Lease) -> None:
-        """Forget a lease that is no more, and wake the waiters whose keys were on it."""
+        """Forget a lease that has ended, and wake the waiters whose keys were on it."""
         lease.ended = True
         self._all.pop(lease, None)
         for own in list(lease.keys.values()):
             own.wake(self._world.now())
 
     def ended(self, lease: Lease) -> Unavailable:
-        """Forget a lease that a request found to be no more, and return its error."""
+        """Forget a lease that a request found to have ended, and return the error to raise."""
         self.end(lease)
         return Unavailable("the etcd lease of this client had ended; nothing happened. Try again")
 
     def start(self) -> None:
-        """Start the job that extends leases and deletes expired keys, unless it runs."""
+        """Start the job that extends leases and deletes expired keys, unless it is running."""
         with self._mutex:
             if self.job is None and not self._closing:
                 self.job = self._world.keep(self._run, "fencelock-etcd")
 
     def expect_late(self, own: OwnKey) -> None:
-        """Have a key deleted that may still appear: a request for it was not answered."""
+        """Have a key deleted that an unanswered put may still create."""
         own.lease.late_keys[own.key] = (own.value, NEVER)
 
     def close_nowait(self) -> None:
-        """End without waiting."""
+        """Stop the background job without waiting."""
         self._closing = True
         self._wake.set()
 
     async def close(self) -> None:
-        """End the work in the background; leases without a key go at once."""
+        """Stop the background job, and revoke the leases without a key."""
         self.close_nowait()
         if self.job is not None:
             await self.job.join(self._world.now() + CLOSE_S)
@@ -165,12 +166,13 @@ class Leases:
                 try:
                     if not self._closing:
                         await self._maintain(lease)
-                except Exception:  # holders and waiters meet the same trouble themselves
+                except Exception:  # holders and waiters get the same error themselves
                     continue
         self._look()
 
     def _goes_on(self) -> bool:
-        """Whether there is something to look after; under the mutex, as whoever starts this."""
+        """Return whether the job has anything to do; if not, ``job`` is None at once. Under the
+        mutex, as in ``start``."""
         with self._mutex:
             if self._closing or not (self._all or self._wanted()):
                 self.job = None
@@ -187,7 +189,7 @@ class Leases:
             await self._revoke(lease)
 
     async def _delete_expired(self, lease: Lease) -> None:
-        """Delete what is past its end. An error means that the lease must not be extended."""
+        """Delete keys that are past their end. After an error the lease must not be extended."""
         now = self._world.now()
         for own in [own for own in list(lease.keys.values()) if own.until <= now]:
             for deletion in own.deletions(on_lease=True):
@@ -197,7 +199,7 @@ class Leases:
         for key, (value, until) in snapshot(lease.late_keys):
             deletion = delete_own(key, value, lease.id)
             await self._cluster.call(TXN, deletion, channel=RENEWAL)
-            if until == NEVER:  # what was sent before may come after this, but not much later
+            if until == NEVER:  # an earlier put may take effect after this, but not much
                 lease.late_keys[key] = (value, self._world.now() + LATE_S)
             elif until <= now:
                 lease.late_keys.pop(key, None)
@@ -206,4 +208,4 @@ class Leases:
         try:
             await self._cluster.call(LEASE_REVOKE, requests.lease_named(lease.id))
         except FencelockError:
-            pass  # it ends by itself
+            pass  # it expires by itself

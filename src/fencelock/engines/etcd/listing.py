@@ -1,7 +1,7 @@
-"""List who holds and who waits, for people who inspect locks.
+"""List the holders and waiters of names, for inspection.
 
-etcd knows no times, only what is left of a lease. The age of a hold is counted on the wall clock
-from when its contender joined the queue, and is for people to read: nothing is decided by it.
+etcd stores no times, only the remaining TTL of a lease. The age of a hold is counted on the wall
+clock from the moment its contender joined the queue, and is for display: nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Shared(NamedTuple):
 
 
 class Listing:
-    """Reads queues, and changes nothing."""
+    """Reads holders and waiters, and changes nothing."""
 
     def __init__(self, world: World, cluster: Cluster, keys: Keys) -> None:
         self._world = world
@@ -44,20 +44,20 @@ class Listing:
         self._keys = keys
 
     async def contenders(self, name: str) -> list[replies.KeyValue]:
-        """Read all contenders for a name, the holder first."""
+        """Read the keys of all contenders for a mutex, the holder first."""
         name_requests = self._keys.requests(name)
         found = [pair async for pair in self._read(name_requests.lower, name_requests.upper)]
         return self._keys.contenders(name, found)
 
     async def ttl(self, lease: int) -> float:
-        """Read the ttl that a lease was granted."""
+        """Read the granted TTL of a lease."""
         return float((await self._lease(lease)).granted_ttl)
 
     async def shares(self, name: str) -> list[Shared]:
         """Read all contenders for the semaphore and the read/write lock of a name."""
-        room = self._keys.room(name)
-        found = [pair async for pair in self._read(room, _end_of(room))]
-        return _sort_out(found, len(room))
+        prefix = self._keys.name_prefix(name)
+        found = [pair async for pair in self._read(prefix, _end_of(prefix))]
+        return _sort_out(found, len(prefix))
 
     async def inspect(self, name: str) -> State:
         contenders, shared = await self.contenders(name), await self.shares(name)
@@ -83,25 +83,28 @@ class Listing:
             name = self._keys.name_of(pair)
             if name is not None and (name not in first or pair.created < first[name].created):
                 first[name] = pair
-        rooms = await self._rooms(prefix)
-        held = [one.pair for shared in rooms.values() for one in shared if one.holds]
+        by_name = await self._shared_by_name(prefix)
+        held = [one.pair for shared in by_name.values() for one in shared if one.holds]
         leases = await self._leases([*first.values(), *held])
         shown: list[Holding | None] = []
-        for name in sorted({*first, *rooms}):
+        for name in sorted({*first, *by_name}):
             if name in first:
                 shown.append(self._holding(name, first[name], leases[first[name].lease]))
-            shown += self._shared_holdings(name, rooms.get(name, []), leases)
+            shown += self._shared_holdings(name, by_name.get(name, []), leases)
         return [holding for holding in shown if holding is not None]
 
-    async def _rooms(self, prefix: str) -> dict[str, list[Shared]]:
+    async def _shared_by_name(self, prefix: str) -> dict[str, list[Shared]]:
         """Read all contenders for semaphores and read/write locks, by name."""
-        start, rooms = self._keys.rooms + prefix.encode(), dict[bytes, list[replies.KeyValue]]()
+        start, by_name = (
+            self._keys.names_prefix + prefix.encode(),
+            dict[bytes, list[replies.KeyValue]](),
+        )
         async for pair in self._read(start, _end_of(start)):
-            name = pair.key[len(self._keys.rooms) :].partition(b"\0")[0]
-            rooms.setdefault(name, []).append(pair)
+            name = pair.key[len(self._keys.names_prefix) :].partition(b"\0")[0]
+            by_name.setdefault(name, []).append(pair)
         return {
-            name.decode(errors="replace"): _sort_out(pairs, len(self._keys.rooms + name) + 1)
-            for name, pairs in rooms.items()
+            name.decode(errors="replace"): _sort_out(pairs, len(self._keys.names_prefix + name) + 1)
+            for name, pairs in by_name.items()
         }
 
     def _shared_holdings(
@@ -125,9 +128,9 @@ class Listing:
         if not pair.lease:
             return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED, *share)
         if lease.ttl < 0:
-            return None  # it has ended since the key was read
+            return None  # it has expired since the key was read
         ttl = float(lease.granted_ttl)
-        remaining = min(lease.ttl + 1.0, ttl)  # etcd rounds down: at most this
+        remaining = min(lease.ttl + 1.0, ttl)  # etcd rounds down: this is the most that can remain
         return Holding(name, pair.created, ttl, age, remaining, meta, *share)
 
     async def _leases(self, pairs: list[replies.KeyValue]) -> dict[int, replies.LeaseReply]:
@@ -140,7 +143,7 @@ class Listing:
         return replies.read_lease(answer)
 
     async def _read(self, start: bytes, end: bytes) -> AsyncIterator[replies.KeyValue]:
-        """Read all pairs from start up to end at one revision, page by page."""
+        """Read all key-value pairs from ``start`` up to ``end`` at one revision, page by page."""
         revision, more = 0, True
         while more:
             page = requests.range_of(start or b"\0", end, limit=PAGE, revision=revision)
@@ -153,10 +156,11 @@ class Listing:
 
 
 def _sort_out(pairs: list[replies.KeyValue], start: int) -> list[Shared]:
-    """Tell who holds and who waits, in the order they came; names end at ``start`` in the keys.
+    """Sort contenders by create revision and tell holders from waiters; ``start`` is the length of
+    the prefix of each key.
 
-    Of a read/write lock the first holds, and all others up to the first that writes, unless that
-    is the first.
+    In the queue of a read/write lock the first contender holds; if it reads, all readers before the
+    first writer hold as well.
     """
     shared: list[Shared] = []
     written, held = False, False
@@ -174,6 +178,7 @@ def _sort_out(pairs: list[replies.KeyValue], start: int) -> list[Shared]:
 
 
 def _end_of(prefix: bytes) -> bytes:
-    """Return the first key behind all that begin with a prefix; a zero byte is the end of all."""
+    """Return the end of the range of keys that begin with a prefix; a zero byte, etcd's "to the
+    last key", if there is none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\0"

@@ -1,9 +1,9 @@
-"""Remember numbers for names: one key for a name, on an etcd lease of its own.
+"""Remember numbers for names: one key for each name, on an etcd lease of its own.
 
-Whoever writes compares the revision at which it has read the key, so that nobody's number is lost.
-The lease lasts as long as the longest that was asked for, and is extended by all who write. Where
-somebody asks for longer, the key is put on a new one; nothing can be put on the old lease from then
-on, because whoever would has read an older revision, and so it is revoked.
+Each write compares the mod revision of the key with the one it has read, so that no number is lost.
+The ttl of the lease is the longest that was requested, and each write extends it. A write that
+needs a longer one puts the key on a new lease; from then on nothing can be put on the old lease,
+because its writer would have read an older revision, and so the old lease is revoked.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .messages.requests import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, MODI
 from .wire import RENEWAL
 
 TRIES = 200  # each that fails means that another client has written
-PAUSE_S = 0.002  # the longest, times the tries so far
+PAUSE_S = 0.002  # the longest pause, times the tries so far
 PAUSE_MAX_S = 0.1
 
 
 class Memo(NamedTuple):
-    """What is remembered for a name, and where."""
+    """The numbers of one name, and the lease of their key."""
 
     modified: int
-    """The revision of its last change; 0 when there is none."""
+    """The key's mod revision; 0 if there is no key."""
     lease: int
     keep: int
-    """How long its lease lasts when it is extended, in seconds."""
+    """The granted ttl of its lease, in seconds."""
     items: dict[str, int]
 
 
 class Memos:
-    """What is remembered, for one client."""
+    """Reads and writes the remembered numbers, for one client."""
 
     def __init__(self, world: World, cluster: Cluster, keys: Keys) -> None:
         self._world = world
@@ -46,7 +46,7 @@ class Memos:
         self._keys = keys
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        """Write a number down unless a higher one is there, and keep all for so long from now."""
+        """Store a number unless a higher one is stored; keep the name's numbers for ``keep`` s."""
         seconds = max(ceil(keep), 1)
         for tries in range(TRIES):
             if tries:
@@ -60,7 +60,8 @@ class Memos:
         )
 
     async def _write(self, name: str, memo: Memo, item: str, number: int, seconds: int) -> bool:
-        """Write what is remembered if nobody else has meanwhile."""
+        """Put the numbers of a name if its key has not changed since; return whether they are
+        certain to last for ``seconds``."""
         lease, keep, epoch = memo.lease, memo.keep, self._cluster.epoch
         if keep < seconds:
             lease, keep = await self._grant(seconds)
@@ -80,14 +81,14 @@ class Memos:
         written = replies.succeeded(answer)
         if lease != memo.lease:
             await self._revoke(memo.lease if written else lease)
-        # A member that is the leader no more may have extended it: see own_keys.py.
+        # A former leader may have extended it: see own_keys.py.
         return written and (lease != memo.lease or epoch == self._cluster.epoch)
 
     async def recall(self, name: str) -> Mapping[str, int]:
         return (await self._read(name)).items
 
     async def forget(self, name: str) -> None:
-        """Delete the key; its lease is of no use to anybody then."""
+        """Delete the key, and revoke its lease, which no other key uses."""
         key = self._key(name)
         steps = [
             requests.do_range(requests.range_of(key)),
@@ -98,7 +99,7 @@ class Memos:
             await self._revoke(pair.lease)
 
     def _key(self, name: str) -> bytes:
-        return self._keys.room(name) + b"memo"
+        return self._keys.name_prefix(name) + b"memo"
 
     async def _read(self, name: str) -> Memo:
         request = requests.range_of(self._key(name))
@@ -110,19 +111,19 @@ class Memos:
         return Memo(pair.modified, pair.lease, said["keep"], said["items"])
 
     async def _grant(self, seconds: int) -> tuple[int, int]:
-        """Make a lease; return its id and how long it lasts."""
+        """Make a lease; return its id and its granted ttl."""
         answer = await self._cluster.call(LEASE_GRANT, requests.lease_grant(seconds))
         reply = replies.read_lease(answer)
         return reply.id, reply.ttl
 
     async def _extend(self, lease: int) -> bool:
-        """Extend a lease; False when it has ended."""
+        """Extend a lease; return False if it has ended."""
         request = requests.lease_named(lease)
         answer = await self._cluster.call(LEASE_KEEP_ALIVE, request, reads=True, channel=RENEWAL)
         return replies.read_lease(answer).ttl > 0
 
     async def _revoke(self, lease: int) -> None:
-        """End a lease that no key is on."""
+        """Revoke a lease that no key is attached to."""
         if lease:
             try:
                 await self._cluster.call(LEASE_REVOKE, requests.lease_named(lease))

@@ -1,11 +1,12 @@
-"""Keep the registry of a client's own keys and leases: who has which key, who may use one next.
+"""Keep the registry of a client's own keys and leases: which owner has which key, and which keys
+may be used again.
 
-Nothing is sent from here. A key is registered before the request that puts it is sent, and
-forgotten when it is gone; a request for it that was never answered may bring the key back, and then
-nobody else uses that key until it has been taken away.
+This module sends nothing. A key is registered before the request that puts it is sent, and
+forgotten when it is gone; a put that was never answered may bring the key back, so then no other
+owner uses that key until it has been deleted.
 
-How long a lease lasts is counted from before the keep-alive was sent. A member that was the leader
-and does not know that it is no more may answer one; so an extension counts only when the same
+The end of a lease is counted from before the keep-alive was sent. A former leader that does not
+know that it has been replaced may answer a keep-alive; so an extension counts only when the same
 member has answered a linearizable request that was sent after it (``confirm``).
 """
 
@@ -25,73 +26,77 @@ if TYPE_CHECKING:
     from .lease import Leases
     from .watch import Watches
 
-FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
-LATELY_S = 1.0  # who extends it does so for all who come meanwhile
-LOOK_S = 60.0  # a watch wakes waiters; this is the net under it
-POLL_S = 1.0  # while there is no watch
+FRESH, FRESH_MIN_S = 0.1, 0.5  # of its ttl: no grant is made on an older lease
+LATELY_S = 1.0  # an extension serves all callers for so long from its start
+LOOK_S = 60.0  # a waiter with a watch polls as well, this seldom
+POLL_S = 1.0  # the poll interval of a waiter without a watch
 _NO_EPOCH = -2
 
-# A named tuple made as the plain one that it is, in half the time.
+# Makes a named tuple by the constructor of plain tuples, in half the time.
 _make: Callable[[type[Grant], tuple[object, ...]], Grant] = cast("Any", tuple).__new__
 
 
 class Lease:
-    """One etcd lease, and the keys on it: what is known of them, and until when it holds."""
+    """One etcd lease, the keys attached to it, and until when it is known to last."""
 
     def __init__(self, id_: int, ttl: float, now: float) -> None:
         self.id = id_
         self.hex = f"{id_:x}".encode()
         self.ttl = ttl
-        """As the server gave it."""
+        """In seconds, as granted by the server."""
         self._live_from(now)
         self.used_at = now
         self.tried_at = now
         self.ended = False
         self.keys: dict[str, OwnKey] = {}
-        """By owner."""
+        """The keys attached to it, by owner."""
         self.transactions: dict[str, KeyTransactions] = {}
-        """By name: the transactions with the first key of ours."""
+        """The transactions with our first key of a name, by name."""
         self.late_keys: dict[bytes, tuple[bytes, float]] = {}
-        """Keys that were withdrawn and may still appear with their value, and until when."""
+        """Keys that an unanswered put may still create: the value of each, and until when."""
         self.extension = (now, -1)
-        """The last extension: when it was requested, and in which epoch of the cluster."""
+        """The last extension: the moment of its request, and the cluster's epoch then."""
         self.confirmed_in = _NO_EPOCH
         """The epoch in which the last extension was confirmed."""
         self.fresh_until = 0.0
-        """A grant may be made on it until then without extending it."""
+        """Until then a grant may be made on it without extending it."""
         self.extended(now, -1)
 
     def extended(self, asked_at: float, epoch: int) -> None:
-        """Note that a member has extended it."""
+        """Record that a member has extended it."""
         self.extension = (asked_at, epoch)
         self.confirmed_in = _NO_EPOCH  # second: see confirm()
         self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
 
     def wants_extension(self, now: float) -> bool:
-        """Whether whoever needs it should extend it: not if another has just begun to."""
+        """Return whether the caller should extend it: not if another has just started to."""
         if now <= self.fresh_until:
             return False
         return now > self.tried_at + LATELY_S or self.ends_at - now < self.ttl / 2
 
     def is_ready(self, now: float) -> bool:
-        """Whether a grant can be made on it without another request."""
+        """Return whether a grant can be made on it without another request."""
         return not self.ended and now <= self.fresh_until < self.ends_at
 
     def confirm(self, epoch: int, extension: tuple[float, int]) -> bool:
-        """Count an extension if the member that made it has answered since: ``epoch`` is that of a
-        member that has answered a linearizable request sent after the extension."""
+        """Count an extension if the member that made it has answered since, and return whether it
+        counts.
+
+        ``epoch`` is that of a linearizable request which was sent after the extension and
+        answered.
+        """
         asked_at, extended_in = extension
         if extended_in not in (epoch, -1):
             return False
         if extended_in == epoch and asked_at > self.alive_at:
             self._live_from(asked_at)
         self.confirmed_in = epoch
-        if self.extension is not extension:  # another thread has extended it: to be confirmed anew
+        if self.extension is not extension:  # another thread has extended it: unconfirmed yet
             self.confirmed_in = _NO_EPOCH
         return True
 
     def _live_from(self, moment: float) -> None:
-        """Have it last its ttl from then on; holders on it give up a little earlier."""
+        """Set the lease's end to ``moment`` plus its ttl; its holders stop a little earlier."""
         self.alive_at = moment
         self.ends_at = moment + self.ttl
         self.valid_until = self.ends_at - drift(self.ttl)
@@ -101,19 +106,19 @@ class Awaited(NamedTuple):
     """What a waiter watches."""
 
     key: bytes
-    """The key before its own, or where a range begins."""
+    """The key before its own, or the start of a range."""
     revision: int
-    """At which it was seen."""
+    """The revision at which the key or range was read."""
     past: bool = False
-    """Many stand before it: then the watch begins at that revision."""
+    """Whether the watch starts at that revision, because many are before it."""
     end: bytes = b""
-    """Where the range ends: whatever is deleted there wakes the waiter."""
+    """The end of the range: the deletion of any key in it wakes the waiter."""
     puts: bool = False
-    """A put wakes it as well."""
+    """Whether a put wakes it as well."""
 
 
 class OwnKey:
-    """One key of ours: a position in the queue for a name, and at its head the lock."""
+    """One key of ours: a position in the queue of a name; at the head of the queue, the lock."""
 
     __slots__ = (
         "created",
@@ -139,46 +144,50 @@ class OwnKey:
         self.owner = owner
         self.key = key
         self.value = value
-        """What it says, and that is ours: a key is used again, a value never."""
+        """Its value, which proves that the key is ours: keys are used again, values never."""
         self.lease = lease
         self.until = until
-        """When it is deleted unless somebody needs it again."""
+        """When it is deleted unless it is needed again."""
         self.created = 0
-        """Its create revision; 0 while that is not known."""
+        """Its create revision; 0 while it is unknown."""
         self.unanswered = 0
-        """Requests to put the key that have not been answered: each may still take effect."""
+        """How many requests to put the key are unanswered: each may still take effect."""
         self.waiting = False
         self.holder: tuple[bytes, str] = (b"", "")
-        """The key at the head of the queue and what its holder says of itself."""
+        """The key at the head of the queue, and the meta of its holder."""
         self.predecessor = _NOTHING
-        """The key right before this one."""
+        """What its waiter watches: for a mutex, the key right before this one."""
         self.share: Share | None = None
-        """How much of the name it stands for; None for a mutex."""
+        """Its share of the name; None for a mutex."""
         self.former: OwnKey | None = None
-        """The position in the queue that this key is put instead of, until that is answered."""
+        """The key in the queue that this one replaces, until the put is answered."""
         self.rewritten = 0
-        """Its create revision if its value may be another by now: then that tells it."""
+        """Its create revision if its value may have been rewritten: then the revision, not the
+        value, identifies it."""
         self.signal: Signal | None = None
         self.watch_id = 0
         self.transactions: KeyTransactions | None = None
-        """The transactions with this key, once they are encoded."""
+        """The encoded transactions with this key; None until they are needed."""
         self.extension = lease.extension
-        """The extension of its lease that was known when the last request was sent."""
+        """The extension of its lease that was known when its last request was sent."""
 
     def grant(self, name: str, asked_at: float) -> Grant:
-        """Make the grant: the lock is ours for as long as the etcd lease is known to last."""
+        """Make the grant, which lasts as long as the etcd lease is known to last."""
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
         end = lease.valid_until
         return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, self.share))
 
     def put(self) -> bytes:
-        """Return the put of it on its lease."""
+        """Encode the put of this key on its lease."""
         return requests.put(self.key, self.value, self.lease.id)
 
     def deletions(self, on_lease: bool) -> list[bytes]:
-        """Return the transactions that delete it, in order; ``on_lease``, unless another client
-        has taken it over. Its former position goes first: without that nothing can be put."""
+        """Encode the transactions that delete it, in order; with ``on_lease`` only if no other
+        client has taken it over.
+
+        Its former key is deleted first: once that is gone, no late claim can put this one.
+        """
         both = [self] if self.former is None else [self.former, self]
         return [
             delete_own(own.key, own.value, own.lease.id if on_lease else None, own.rewritten)
@@ -186,11 +195,12 @@ class OwnKey:
         ]
 
     def keep_queued(self, now: float, look_s: float) -> None:
-        """Keep it in the queue until its waiter looks again; with a signal, within ``look_s``."""
+        """Keep it in the queue until its waiter looks again: within a ttl, plus ``look_s`` if the
+        waiter has a signal."""
         self.until = now + self.lease.ttl + (0.0 if self.signal is None else look_s)
 
     def wake(self, now: float) -> None:
-        """Have its waiter look again; one that does not answer for a ttl is passed over."""
+        """Wake its waiter to look again; if it does not within a ttl, its key is deleted."""
         if self.waiting:
             self.until = min(self.until, now + self.lease.ttl)
         if self.signal is not None:
@@ -211,11 +221,11 @@ class OwnKeys:
         self._by_key: dict[bytes, OwnKey] = {}
         self.by_owner: dict[str, OwnKey] = {}
         self.signals: dict[str, Signal] = {}
-        """By owner: what wakes those who wait."""
+        """The signals of waiters, by owner."""
         leases.on_expired = self.forget
 
     def take(self, request: Request, lease: Lease) -> OwnKey:
-        """Register a key for this owner; the same one when it tries again."""
+        """Register a key for the owner of a request; return the same key when it retries."""
         name, owner, _, meta, _, _, _, _ = request
         old = self.by_owner.get(owner)
         if old is not None:
@@ -224,13 +234,13 @@ class OwnKeys:
             self.forget(old, certain=True)  # its lease has ended, and its key with it
         encoded = lease.transactions.get(name) or self._encode(name, lease)
         own = OwnKey(owner, encoded.key, value_of(owner, self._world.wall_us(), meta), lease, 0.0)
-        number = 0  # of another contender of this client; setdefault lets one thread have a key
+        number = 0  # of another contender of this client; setdefault is atomic among threads
         while own.key in lease.late_keys or self._by_key.setdefault(own.key, own) is not own:
             number += 1
             own.key = encoded.key + b"-%d" % number
         if number:
             encoded = self._keys.transactions(name, own.key, lease.id)
-            encoded.crowded = encoded.crowded or 1  # by ourselves
+            encoded.contended = encoded.contended or 1  # by other contenders of this client
         own.transactions = encoded
         self.by_owner[owner] = lease.keys[owner] = own
         if self._leases.job is None:
@@ -238,7 +248,7 @@ class OwnKeys:
         return own
 
     def take_share(self, request: Request, start: bytes, lease: Lease, share: Share) -> OwnKey:
-        """Register a key that begins so for an owner; the one that it has when it tries again."""
+        """Register a key with the prefix ``start`` for an owner; the same one when it retries."""
         old = self.by_owner.get(request.owner)
         if old is not None:
             if old.lease is lease:
@@ -248,7 +258,7 @@ class OwnKeys:
         return self._add(OwnKey(request.owner, start + lease.hex, value, lease, 0.0), share)
 
     def claim(self, waiting: OwnKey, start: bytes, share: Share) -> OwnKey:
-        """Register a key that begins so and is put instead of a position in the queue."""
+        """Register a key that begins with ``start`` and replaces a key in the queue."""
         lease = waiting.lease
         own = OwnKey(waiting.owner, start + lease.hex, waiting.value, lease, waiting.until)
         own.former = waiting
@@ -265,20 +275,20 @@ class OwnKeys:
         return own
 
     def claimed(self, own: OwnKey) -> None:
-        """Forget the former position of a key that was put instead of it."""
+        """Forget the key in the queue that ``own`` has replaced."""
         former, own.former = own.former, None
         if former is not None:
             self._drop(former)
 
     def unclaimed(self, own: OwnKey) -> OwnKey:
-        """Return to the former position of a key that was not put."""
+        """Forget a key that was not put, and return the key in the queue that it was to replace."""
         assert own.former is not None
         self._drop(own)
         self.by_owner[own.owner] = own.lease.keys[own.owner] = own.former
         return own.former
 
     def _drop(self, own: OwnKey) -> None:
-        """Forget one of two keys of an owner."""
+        """Forget one of an owner's two keys."""
         if own.watch_id:
             self._watches.disarm(own)
         if own.unanswered:
@@ -287,7 +297,7 @@ class OwnKeys:
             del self._by_key[own.key]
 
     def wait(self, own: OwnKey, awaited: Awaited, position: int | None, holder: str) -> Busy:
-        """Have its waiter woken by a change of what it waits for."""
+        """Arm a watch for a waiter, and return Busy with the time until it must poll."""
         own.waiting = True
         own.predecessor = awaited
         own.signal = self.signals.get(own.owner)
@@ -296,7 +306,7 @@ class OwnKeys:
         return Busy(LOOK_S if armed else POLL_S, position, True, holder)
 
     def adopt(self, owner: str, pair: KeyValue, lease: Lease) -> OwnKey:
-        """Register a key that is on a lease of ours from now on."""
+        """Register a key that is attached to a lease of ours from now on."""
         own = OwnKey(owner, pair.key, pair.value, lease, lease.ends_at)
         own.created = pair.created
         old = self.by_owner.get(owner)
@@ -310,12 +320,12 @@ class OwnKeys:
         return own
 
     def expect(self, owner: str, pair: KeyValue, lease: Lease, until: float) -> None:
-        """Register a key that is about to be put on a lease of ours: the answer may be lost."""
+        """Register a key before it is attached to a lease of ours, as the reply may be lost."""
         lease.keys[owner] = OwnKey(owner, pair.key, pair.value, lease, until)
         self._leases.start()
 
     def forget(self, own: OwnKey, certain: bool = False, keep_key: bool = False) -> None:
-        """Forget a key that is gone; unless that is certain, a late request may bring it back."""
+        """Forget a key that is gone. Unless that is certain, have a late put of it deleted."""
         if certain:
             own.unanswered = 0
         if own.former is not None:
@@ -334,7 +344,7 @@ class OwnKeys:
             del self._by_key[key]
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
-        """Return what a transaction of the user has to compare: key, create revision, message."""
+        """Return the comparison for a user's transaction: key, create revision, encoded message."""
         own = self.by_owner.get(grant.owner)
         if own is None:
             raise UsageError(
@@ -344,7 +354,7 @@ class OwnKeys:
         return own.key, grant.fence, requests.equal(requests.CREATED, own.key, grant.fence)
 
     def _encode(self, name: str, lease: Lease) -> KeyTransactions:
-        """Encode the transactions with our first key for a name; once for names in use."""
+        """Encode the transactions with our first key of a name, and cache them with the lease."""
         if len(lease.transactions) >= KEPT_MAX:
             lease.transactions.clear()
         key = self._keys.requests(name).lower + lease.hex

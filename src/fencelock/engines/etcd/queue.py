@@ -1,8 +1,7 @@
-"""Read the queue for a name: all of it where it is short, its ends where it is long.
+"""Read the queue of a mutex: all of it if it is short, its two ends if it is long.
 
-Reading a queue takes as long as it is, and all who stand in it read it: hundreds of waiters would
-keep each other from the lock. The key right before ours and the first are all that a waiter must
-know.
+The time to read a queue grows with its length, and all its waiters read it: hundreds of them would
+delay each other's locks. A waiter only needs the key right before its own and the first.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ LONG = 32
 
 
 class Ahead(NamedTuple):
-    """What a contender sees before it, at a revision."""
+    """The queue before a contender's key, at one revision."""
 
     revision: int
     mine: KeyValue | None
-    """Its own key, without a value; None when that is gone."""
+    """Its own key, without the value; None if the key is gone."""
     first: KeyValue | None
-    """Who holds the lock; None when nobody stands before us."""
+    """The holder's key; None if no key is before ours."""
     last: KeyValue | None
-    """Who goes right before us."""
+    """The key right before ours."""
     total: int | None
-    """How many there are, if that was read."""
+    """How many keys are before ours; None if that was not read."""
 
     @property
     def is_long(self) -> bool:
@@ -46,23 +45,24 @@ class Queue:
         self.keys = keys
 
     def joined(self, name: str, own: OwnKey, reply: replies.TxnReply) -> Ahead | None:
-        """Read what the reply to a join says of the queue; None when that is too little."""
+        """Read the queue from the reply to a join; None if the reply does not contain enough."""
         last_two, first, mine = reply.found
         ends = [*first.pairs, *reversed(last_two.pairs)]
         if len(self.keys.contenders(name, ends)) < 3 or ends[-1].key != own.key:
-            return None  # it has stood there before, or there are contenders for names below
+            return None  # it was in the queue before, or there are contenders for names below
         own.holder = (ends[0].key, meta_text(ends[0].value))
         return Ahead(reply.revision, mine.pairs[0], ends[0], ends[1], last_two.total - 1)
 
     def held_elsewhere(self, own: OwnKey, reply: replies.TxnReply) -> KeyValue | None:
-        """Read in the reply to a join whether its owner holds by a key of another client."""
+        """Return the holder's key from the reply to a join, if the owner put it by another
+        client."""
         head = next(iter(reply.found[1].pairs), None)
         if head is None or head.key == own.key or owner_of(head.value) != own.owner:
             return None
         return head
 
     async def ahead(self, name: str, own: OwnKey) -> Ahead:
-        """Read what stands before a key now. A waiter that was woken mostly finds nobody."""
+        """Read the queue before a key. A waiter that was woken mostly finds it empty."""
         name_requests = self.keys.requests(name)
         lower, upper = name_requests.lower, name_requests.upper
         read = requests.range_of(
@@ -81,7 +81,7 @@ class Queue:
         return Ahead(everybody.revision, mine, order[0], order[-1], len(order))
 
     async def _ends(self, name: str, own: OwnKey) -> Ahead | None:
-        """Read the same of a long queue; None when there are contenders for names below."""
+        """Read the two ends of a long queue; None if there are contenders for names below."""
         name_requests = self.keys.requests(name)
         last_two = requests.range_of(
             name_requests.lower,
@@ -108,7 +108,7 @@ class Queue:
         return self.keys.contenders(name, found.pairs)
 
     async def holder(self, own: OwnKey, key: bytes) -> str:
-        """Read what the holder says of itself, if it is another than before."""
+        """Return the meta of the holder; it is read only if the holder has changed."""
         if own.holder[0] != key:
             found = await self._range(requests.range_of(key))
             own.holder = (key, meta_text(found.pairs[0].value) if found.pairs else "")

@@ -1,14 +1,14 @@
-"""Semaphores in etcd: a key for each slot that is taken, and a queue for those who wait.
+"""Semaphores in etcd: a key for each slot that is taken, and a queue of waiters.
 
 * A free slot is taken by one transaction: if nobody waits, all lower slots are taken and this one
-  is not, our key is put in it. Which slot that will be is guessed from the last time; whoever is
-  wrong is told which are taken, and tries once more.
-* Else a key is put into the queue. Whoever is not the first there watches the one before it. The
-  first watches the slots: when one becomes free, one transaction deletes its key in the queue and
-  puts one in the slot. So newcomers never overtake, and no slot has two holders.
-* The fence is the create revision of the key in the slot: it is above that of all who had the slot
-  before, however long its holder had waited.
-* The limit is a part of all keys. Nobody can put a key while there is one with another limit.
+  is not, our key is put in it. The slot is guessed from the last acquire; if the guess is wrong,
+  the reply lists the taken slots, and the transaction is sent again.
+* Else a key is put into the queue. A waiter that is not the first there watches the key before its
+  own. The first watches the slots: when one becomes free, one transaction deletes its key in the
+  queue and puts one in the slot. So newcomers never overtake, and no slot has two holders.
+* The fence is the create revision of the key in the slot: it is above that of all earlier holders
+  of the slot, however long the holder had waited.
+* The limit is a part of all keys. No key can be put while there is one with another limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Semaphores:
         self._own_keys = contention.own_keys
         self._keys = contention.keys
         self._guesses: dict[tuple[str, int], int] = {}
-        """By name and limit: the slot that is probably the lowest free one."""
+        """The slot that is probably the lowest free one, by name and limit."""
 
     def acquire(self, request: Request) -> Coroutine[Any, Any, Grant | Busy]:
         own = self._own_keys.by_owner.get(request.owner)
@@ -51,9 +51,9 @@ class Semaphores:
         return go_on(request, self._look(request, own))
 
     async def _take(self, request: Request) -> Grant | Busy:
-        """Take a free slot if nobody waits; else join the queue, where that is wished.
+        """Take a free slot if nobody waits; else join the queue, if the request waits.
 
-        A key of ours that is there already was put by a request that went unanswered.
+        If our key already exists, it was put by a request that was never answered.
         """
         keys = self._of(request)
         slot, queues = self._guess(request), request.queue or request.waits
@@ -89,7 +89,7 @@ class Semaphores:
         if not mine:
             await self._check_limit(request, own)
             return self._contention.refused(own, None, reply.found[3])
-        if mine[0].value != own.value:  # somebody took over what once was ours: leave it
+        if mine[0].value != own.value:  # another client took over what was ours: leave it
             self._own_keys.forget(own, keep_key=True)
             return await self._join(request)
         own.created = mine[0].created
@@ -98,7 +98,8 @@ class Semaphores:
         return await go_on(request, self._go_on(request, own, reply, reply.found[1].total - 1))
 
     async def _look(self, request: Request, own: OwnKey) -> Grant | Busy:
-        """See whether we are next and a slot is free; a holder, whether its key is there."""
+        """Check whether our key is the first in the queue and a slot is free, or, for a holder,
+        whether its key exists."""
         asked_at, keys = self._contention.now(), self._of(request)
         reply = await self._contention.look(own, keys.look(own))
         if reply is None:
@@ -110,7 +111,7 @@ class Semaphores:
     async def _go_on(
         self, request: Request, own: OwnKey, reply: TxnReply, position: int | None
     ) -> Grant | Busy:
-        """Claim a free slot if nobody is before us; else wait for the one who is, or for a slot."""
+        """Claim a free slot if we are first in the queue; else watch what is in the way."""
         keys = self._of(request)
         _, queue, taken, first = reply.found
         before = [pair for pair in queue.pairs if pair.key != own.key]
@@ -126,7 +127,7 @@ class Semaphores:
         return await self._claim(request, self._own_keys.claim(own, keys.slot(slot)[0], share))
 
     async def _claim(self, request: Request, own: OwnKey) -> Grant | Busy:
-        """Put our key in a slot instead of the one in the queue."""
+        """Move our key from the queue to a slot."""
         asked_at, keys, former = self._contention.now(), self._of(request), own.former
         assert former is not None
         reply = await self._contention.put(own, keys.claim(own, former, _slot_of(own)))
@@ -142,7 +143,7 @@ class Semaphores:
         return await self._contention.granted(request, own, asked_at)
 
     async def release(self, grant: Grant) -> bool:
-        """Delete the key of a slot, which is probably the lowest free one from then on."""
+        """Delete the key of a slot; the next guess is that slot if it is the lower one."""
         freed = await self._contention.release(grant)
         if grant.share is not None and grant.share.slot is not None:
             guess = (grant.name, grant.share.limit)
@@ -151,7 +152,7 @@ class Semaphores:
         return freed
 
     async def _check_limit(self, request: Request, own: OwnKey) -> None:
-        """Raise if the semaphore is in use with another limit."""
+        """Forget the key and raise if the semaphore is in use with another limit."""
         found = await self._contention.read(range_of(*self._of(request).all, limit=1))
         theirs, ours = self._keys.limit_of(found, request.name), _share_of(request).limit
         if theirs is not None and theirs != ours:
@@ -159,7 +160,7 @@ class Semaphores:
             raise limits_differ(request.name, theirs, ours)
 
     async def _lowest_free(self, keys: SemaphoreKeys, taken: RangeReply) -> int:
-        """Return the lowest slot that is free; a semaphore of many slots is read page by page."""
+        """Return the lowest free slot; the slots of a large semaphore are read page by page."""
         slot = lowest_free(taken.pairs)
         while taken.more and slot > slot_of(taken.pairs[-1].key):
             taken = await self._contention.read(keys.page(taken.pairs[-1].key))
@@ -170,7 +171,7 @@ class Semaphores:
         return self._keys.semaphore(request.name, _share_of(request).limit)
 
     def _guess(self, request: Request) -> int:
-        """Guess the lowest free slot, where a transaction can compare that it is."""
+        """Guess the lowest free slot; 0 if a transaction cannot compare so many lower ones."""
         slot = self._guesses.get((request.name, _share_of(request).limit), 0)
         return slot if slot <= self._of(request).compared_max else 0
 

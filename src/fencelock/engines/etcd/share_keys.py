@@ -1,13 +1,14 @@
 """Make the keys of read/write locks and semaphores and the transactions with them, and read them.
 
-They lie in the room of their name (``Keys.room``), which no other name's keys can lie in:
+They are below a prefix of their name (``Keys.name_prefix``), which no other name's keys begin with:
 
-* ``rwlock/read/<lease>`` and ``rwlock/write/<lease>``: one who reads or writes, or waits for it.
+* ``rwlock/read/<lease>`` and ``rwlock/write/<lease>``: a reader or a writer, whether it holds or
+  waits.
 * ``semaphore/<limit>/slot/<number>/<lease>``: a holder. ``semaphore/<limit>/queue/<lease>``: a
-  waiter. While one has a key there, nobody can put one with another limit.
+  waiter. While one such key exists, none with another limit can be put.
 
-As with a mutex, further contenders of one client have ``-1``, ``-2`` behind the lease. Nothing is
-sent from here.
+As with a mutex, the keys of further contenders of one client end with ``-1``, ``-2``. This module
+sends nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from .messages.replies import KeyValue, RangeReply
 from .messages.requests import CREATED, do_delete, do_put, do_range, do_txn, equal, exists, range_of
 from .own_keys import OwnKey
 
-PAGE = 500  # slots that are read at once
+PAGE = 500  # slots read in one request
 TAKEN_MAX = 100  # comparisons that lower slots are taken: etcd takes 128 by default
-TAKEN_BYTES = 16_384  # and all of them are written to its log
+TAKEN_BYTES = 16_384  # and it writes all of them to its log
 
 _DOWNGRADED = b',"downgraded":true}'
 
@@ -40,15 +41,16 @@ class RWLockKeys:
         self._no_writer = _is_empty(self._writing)
 
     def start_of(self, share: Share) -> bytes:
-        """Return what the key of a reader or a writer begins with."""
+        """Return the prefix of a reader's or a writer's key."""
         return (self._reading if share.units < share.limit else self._writing)[0]
 
     def is_writer(self, key: bytes) -> bool:
         return key.startswith(self._writing[0])
 
     def take(self, own: OwnKey, queues: bool) -> bytes:
-        """Put the key if there is nobody whom it would wait for; else, where it ``queues``, put it
-        as well. Then read it, the last that it would wait for, and the first of all."""
+        """Encode the transaction that puts the key if there is no key to wait for; else puts it as
+        well if it ``queues``, and reads it, the last key that it has to wait for, and the first of
+        all."""
         free, put = equal(CREATED, own.key, 0), do_put(own.put())
         writes = self.is_writer(own.key)
         blockers = self._all if writes else self._writing
@@ -60,15 +62,16 @@ class RWLockKeys:
         return requests.txn(nobody, [put], reads)
 
     def look(self, own: OwnKey) -> bytes:
-        """Read the same for a key that is there."""
+        """Encode the transaction that reads the same for a key that has been put."""
         blockers = self._all if self.is_writer(own.key) else self._writing
         last = range_of(*blockers, limit=1, newest_first=True, created_max=own.created - 1)
         return requests.txn([], [do_range(range_of(own.key)), do_range(last), self._first])
 
     def downgrade(self, own: OwnKey) -> bytes:
-        """Say in the value of a writer's key that it only reads from now on.
+        """Encode the transaction that marks a writer's key, in its value, as a reader's from now
+        on.
 
-        The key keeps its create revision: who waits for it to go waits on, and its fence stays.
+        The key keeps its create revision: waiters for its deletion wait on, and its fence stays.
         """
         value = own.value if is_downgraded(own.value) else own.value[:-1] + _DOWNGRADED
         same = equal(CREATED, own.key, own.created)
@@ -76,7 +79,7 @@ class RWLockKeys:
 
 
 def is_downgraded(value: bytes) -> bool:
-    """Whether a writer's key says that it only reads."""
+    """Return whether a writer's key is marked as a reader's."""
     return value.endswith(_DOWNGRADED)
 
 
@@ -91,11 +94,11 @@ class SemaphoreKeys:
         self.slots = range_below(ours + b"slot/")
         lower, upper = range_below(ours)
         self._same_limit = [_is_empty((start, lower)), _is_empty((upper, self.all[1]))]
-        """There is no key with another limit."""
+        """Comparisons: there is no key with another limit."""
         self._free = requests.txn([*self._same_limit, _is_empty(self.queue)], [])
-        """And nobody waits."""
+        """These comparisons, and that nobody waits."""
         self._taken: list[bytes] = []
-        """Comparisons that the lowest slots are taken, for as many as were needed so far."""
+        """Comparisons that a slot is taken, for slot 0 and on, as many as were needed so far."""
         self.compared_max = min(TAKEN_MAX, TAKEN_BYTES // len(exists(*self.slot(0))))
         self._slots_and_first = [
             do_range(self.page()),
@@ -105,17 +108,18 @@ class SemaphoreKeys:
         self._last_two = do_range(range_of(*self.queue, limit=2, newest_first=True, keys_only=True))
 
     def slot(self, number: int) -> tuple[bytes, bytes]:
-        """Return the range of the keys of a slot: there is at most one."""
+        """Return the range of a slot's keys: there is at most one key in it."""
         return range_below(self.slots[0] + b"%06d/" % number)
 
     def page(self, after: bytes = b"") -> bytes:
-        """Read which slots are taken: the first of them, or those behind a key."""
+        """Encode the read of one page of taken slots: the first page, or the one after a key."""
         start = after + b"\0" if after else self.slots[0]
         return range_of(start, self.slots[1], limit=PAGE, keys_only=True)
 
     def take(self, own: OwnKey, slot: int) -> bytes:
-        """Put the key in a slot if that is the lowest free one and nobody waits; else read it, the
-        first who waits, which slots are taken, and the first holder."""
+        """Encode the transaction that puts the key in a slot if that is the lowest free one and
+        nobody waits; else reads the key, the first waiter, the taken slots, and the first
+        holder."""
         lower = min(slot, self.compared_max)
         while len(self._taken) < lower:
             taken = requests.txn([exists(*self.slot(len(self._taken)))], [])
@@ -125,14 +129,15 @@ class SemaphoreKeys:
         return self._free + b"".join(self._taken[:lower]) + rest
 
     def join(self, own: OwnKey) -> bytes:
-        """Put the key into the queue, unless there is another limit; read it, the last two of the
-        queue, which slots are taken, and the first holder."""
+        """Encode the transaction that puts the key into the queue, unless another limit is in use,
+        and reads the key, the last two of the queue, the taken slots, and the first holder."""
         reads = [do_range(range_of(own.key)), self._last_two, *self._slots_and_first]
         compare = [*self._same_limit, equal(CREATED, own.key, 0)]
         return requests.txn(compare, [do_put(own.put()), *reads], reads)
 
     def look(self, own: OwnKey) -> bytes:
-        """Read the same for a key that is there: of the queue, what came before it."""
+        """Encode the transaction that reads the same for a key that has been put; of the queue, the
+        last two up to the key."""
         last = range_of(
             *self.queue, limit=2, newest_first=True, keys_only=True, created_max=own.created
         )
@@ -140,8 +145,8 @@ class SemaphoreKeys:
         return requests.txn([], reads)
 
     def claim(self, own: OwnKey, former: OwnKey, slot: int) -> bytes:
-        """Put the key in a free slot instead of its position in the queue; else read both, and
-        which slots are taken."""
+        """Encode the transaction that puts the key in a free slot and deletes the one in the queue;
+        else reads both."""
         compare = [equal(CREATED, former.key, former.created), _is_empty(self.slot(slot))]
         moves = [do_delete(requests.delete(former.key)), do_put(own.put())]
         reads = [do_range(range_of(own.key)), do_range(range_of(former.key))]
@@ -163,17 +168,17 @@ def lowest_free(pairs: Sequence[KeyValue], start: int = 0) -> int:
 
 
 class ShareKey(NamedTuple):
-    """What a key in the room of a name stands for."""
+    """What a key of a semaphore or a read/write lock stands for."""
 
     kind: Literal["semaphore", "rwlock"]
     role: Role
     limit: int | None = None
     slot: int | None = None
-    """Which slot of a semaphore; None for one who waits."""
+    """The slot of a semaphore's holder; None for a waiter."""
 
 
 def read_share_key(tail: bytes) -> ShareKey | None:
-    """Tell what a key stands for from what follows the name; None for other things of the name."""
+    """Parse the part of a key after the name's prefix; None for any other key of the name."""
     match tail.split(b"/"):
         case [b"rwlock", b"read", _]:
             return ShareKey("rwlock", "read")
@@ -188,7 +193,7 @@ def read_share_key(tail: bytes) -> ShareKey | None:
 
 
 class ShareKeys:
-    """The keys of read/write locks and semaphores, kept for those in use."""
+    """The keys of read/write locks and semaphores, cached by name."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -200,7 +205,7 @@ class ShareKeys:
         if found is None:
             if len(self._rwlocks) >= KEPT_MAX:
                 self._rwlocks.clear()
-            found = self._rwlocks[name] = RWLockKeys(self._keys.room(name) + b"rwlock/")
+            found = self._rwlocks[name] = RWLockKeys(self._keys.name_prefix(name) + b"rwlock/")
         return found
 
     def semaphore(self, name: str, limit: int) -> SemaphoreKeys:
@@ -208,17 +213,17 @@ class ShareKeys:
         if found is None:
             if len(self._semaphores) >= KEPT_MAX:
                 self._semaphores.clear()
-            start = self._keys.room(name) + b"semaphore/"
+            start = self._keys.name_prefix(name) + b"semaphore/"
             found = self._semaphores[name, limit] = SemaphoreKeys(start, limit)
         return found
 
     def limit_of(self, found: RangeReply, name: str) -> int | None:
-        """Return the limit that the first of these keys of a semaphore has."""
-        start = len(self._keys.room(name))
+        """Return the limit in the first of these keys of a semaphore; None if there is none."""
+        start = len(self._keys.name_prefix(name))
         key = read_share_key(found.pairs[0].key[start:]) if found.pairs else None
         return None if key is None else key.limit
 
 
 def _is_empty(bounds: tuple[bytes, bytes]) -> bytes:
-    """Encode the comparison that holds when there is no key in a range."""
+    """Encode the comparison that is true when there is no key in a range."""
     return equal(CREATED, bounds[0], 0, bounds[1])

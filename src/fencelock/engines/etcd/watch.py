@@ -1,18 +1,19 @@
-"""Wake the waiters of one client when the contender before them has gone.
+"""Wake the waiters of one client when the key of the contender before them is deleted.
 
-One stream serves all waiters. A watch says at which revision it began; if the store has moved on
-since the queue was read, the waiter is woken to look again, so nothing falls between looking and
-watching. A watch can also begin in the past, but those etcd serves only ten times a second: that is
-for whoever stands far behind, where many come at once and would all look again and again.
-Whatever ends a watch other than the deletion it waits for (the stream broke, its member lost the
-leader) wakes the waiter as well: a push means "look again".
+One stream serves all waiters. A watch reports the revision at which it was created; if the store
+has changed since the queue was read, the waiter is woken to read the queue again, so no event is
+lost between the read and the watch. A watch can also start at a past revision, but etcd serves
+those only ten times a second: they are for waiters far back in a long queue, where many join at
+once and would all read it again and again. Whatever ends a watch other than the deletion it waits
+for (the stream broke, its member lost the leader) wakes the waiter as well: a push means "look
+again".
 
-Contenders that come back, as workers on one lock do, stand in the same order again, with the same
-keys. So a watch that has done its work is kept for a while as a spare: whoever waits for that key
-again need not begin one, and has missed nothing meanwhile.
+Contenders that come back, as workers on one lock do, queue in the same order again, with the same
+keys. So a watch that has fired is kept for a while as a spare: the next waiter for that key need
+not create one, and has missed nothing meanwhile.
 
-Observers are no waiters: their watches, over ranges, go on until they are ended, and are begun
-again after a stream that broke.
+Observers are not waiters: their watches, over ranges, stay until they are cancelled, and are
+created again after the stream broke.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from .cluster import Cluster, Stream
 from .messages import protobuf, replies, requests
 from .own_keys import OwnKey
 
-QUIET_S = 1.0  # after a stream that broke, waiters look by themselves for so long
+QUIET_S = 1.0  # after the stream broke, waiters poll for so long
 SPARE_S, SPARES_MAX = 5.0, 64
 
 
 class Observer:
-    """Whoever is told of all changes in a range, until it stops."""
+    """A signal that is set on every change in a range, until it is unobserved."""
 
     __slots__ = ("end", "signal", "start", "watch_id")
 
@@ -41,7 +42,7 @@ class Observer:
         self.watch_id = 0
 
     def concerned(self, keys: Sequence[bytes]) -> bool:
-        """Whether a change of one of these keys is one of the name: a mutex has names below."""
+        """Return whether one of these keys is of the name itself, not of a name below it."""
         below = self.start.endswith(b"/")
         return not below or any(b"/" not in key[len(self.start) :] for key in keys)
 
@@ -50,7 +51,7 @@ class Observer:
 
 
 class _Watch:
-    """One key, or a range, that is watched, and for whom."""
+    """The watch of one key or one range, and the waiter or observer it is for."""
 
     __slots__ = ("deleted", "key", "number", "own", "past", "revision", "spare_until")
 
@@ -60,11 +61,11 @@ class _Watch:
         self.number = number
         self.key = key
         self.own: OwnKey | Observer | None = own
-        """Who waits; nobody while it is a spare."""
+        """The waiter or observer; None while the watch is a spare."""
         self.revision = revision
-        """At which the queue was read."""
+        """The revision at which the queue was read."""
         self.past = past
-        """It begins there, whatever the store has done since."""
+        """Whether it starts at that revision, not at the present one."""
         self.deleted = 0
         """The revision of the store when the key was last reported deleted."""
         self.spare_until = 0.0
@@ -83,9 +84,9 @@ class Watches:
         self._observers: dict[tuple[str, Signal], list[Observer]] = {}
         self._stream: Stream | None = None
         self._epoch = 0
-        """That of the cluster when the stream was opened."""
+        """The cluster's epoch when the stream was opened."""
         self._generation = 0
-        """Counts the streams."""
+        """Counts the streams, so that late messages of an old one are ignored."""
         self._quiet_until = 0.0
         self._closed = False
 
@@ -98,11 +99,12 @@ class Watches:
         end: bytes = b"",
         puts: bool = False,
     ) -> bool:
-        """Wake the waiter of our key when this one, or one up to ``end``, is deleted after a
-        revision; False without a stream.
+        """Wake the waiter of ``own`` when ``key``, or one up to ``end``, is deleted after a
+        revision; return False if there is no stream.
 
-        ``past``: it need not be at once, but without another look. ``puts``: put, too. Whoever
-        watches a key does so in the same way, so that a spare serves all.
+        ``past``: the watch starts at that revision, which is slower but needs no further read.
+        ``puts``: a put wakes it, too. All waiters for a key use the same options, so that a spare
+        serves any of them.
         """
         with self._mutex:
             watch = self._watching.get(own.watch_id)
@@ -125,12 +127,12 @@ class Watches:
                     stream.send(requests.watch_deletion(watch.number, key, since))
             watch.own, watch.revision, own.watch_id = own, revision, watch.number
             missed = watch.deleted > revision
-        if missed:  # it was deleted before we were here
+        if missed:  # it was deleted before this watch was armed
             own.wake(self._world.now())
         return True
 
     def disarm(self, own: OwnKey) -> None:
-        """Watch no more for the waiter of our key."""
+        """Cancel the watch of the waiter of our key."""
         number, own.watch_id = own.watch_id, 0
         if number:
             with self._mutex:
@@ -157,8 +159,9 @@ class Watches:
         return bool(self._observers)
 
     def _begin(self, observer: Observer, revision: int | None = None) -> None:
-        """Watch for an observer from a revision on, or from now on and tell it when that is; under
-        the mutex. Without a stream the next look tries again."""
+        """Create the watch of an observer, from a revision on, or from now on: then the observer is
+        woken once the watch is created. The caller has the mutex. Without a stream the next
+        ``look`` tries again."""
         stream = self._open()
         if stream is not None:
             past, since = revision is not None, 0 if revision is None else revision + 1
@@ -167,7 +170,11 @@ class Watches:
             stream.send(requests.watch_range(number, observer.start, observer.end, since, True))
 
     def look(self) -> None:
-        """Leave a member that others have switched away from: it may hang and never say so."""
+        """Cancel old spares, close a stream to a member that was switched from, and create the
+        missing watches of observers.
+
+        Such a member may hang without ever breaking the stream.
+        """
         now = self._world.now()
         with self._mutex:
             for spare in [one for one in self._spares.values() if one.spare_until <= now]:
@@ -181,7 +188,7 @@ class Watches:
                     self._begin(observer)
 
     def close_nowait(self) -> None:
-        """Begin no more watches; the stream ends with the next look."""
+        """Create no more watches; the stream is closed by the next ``look``."""
         self._closed = True
 
     def close(self) -> None:
@@ -220,14 +227,14 @@ class Watches:
             elif reply.changed:
                 self._spare(watch, reply.revision)
             elif not reply.created or watch.past or reply.revision <= watch.revision:
-                return  # else the store has moved on since: what it did then is not reported
+                return  # else the store has changed since: this watch does not report that
             if own is not None and over:
                 own.watch_id = 0
         if own is not None:
             own.wake(self._world.now())
 
     def _spare(self, watch: _Watch, revision: int) -> None:
-        """Keep a watch whose key was deleted, unless nobody waited for that; under the mutex."""
+        """Keep a watch that has fired as a spare, unless nobody waited for it. Under the mutex."""
         old = self._spares.get(watch.key)
         if watch.own is None or len(self._spares) >= SPARES_MAX or old is not None:
             self._end(watch)
@@ -237,7 +244,7 @@ class Watches:
         self._spares[watch.key] = watch
 
     def _end(self, watch: _Watch, by_server: bool = False) -> None:
-        """End a watch, at the server too unless that has ended it."""
+        """Cancel a watch, at the server too unless the server has cancelled it."""
         del self._watching[watch.number]
         if self._spares.get(watch.key) is watch:
             del self._spares[watch.key]
@@ -255,7 +262,7 @@ class Watches:
         with self._mutex:
             if generation != self._generation:
                 return
-            self._generation += 1  # what the old stream still says is dropped
+            self._generation += 1  # what the old stream still sends is dropped
             stream, self._stream = self._stream, None
             left, self._watching, self._spares = self._watching, {}, {}
         if stream is not None:

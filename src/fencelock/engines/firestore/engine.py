@@ -1,26 +1,26 @@
-"""Leases in a collection of Firestore: a document is there while its lock is held.
+"""Leases in a collection of Firestore: a document exists while its lock is held.
 
-Whoever acquires creates the document, on condition that it is not there; Firestore does one such
-write after the other, so one wins. A renewal updates it and a release deletes it, both on condition
-that its last update is the one that we made or saw: the owner in it is then the owner we think. No
-transaction is used: one keeps others from a document for as long as its client takes, so that a
-frozen newcomer would keep a holder from renewing.
+An acquirer creates the document, on condition that it does not exist; Firestore serializes such
+writes, so one wins. A renewal updates it and a release deletes it, both on condition that its last
+update is the one that we made or saw: then the owner in it has not changed. No transaction is used:
+one keeps others from a document for as long as its client takes, so that a frozen newcomer would
+keep a holder from renewing.
 
-Who is dead is judged by Firestore's time alone. Every read tells when it was made, and a document
-tells when it was last updated: it is dead if that is its ttl ago or longer. The holder counts its
-ttl from before it sent that update, on its own clock, and gives up early by what clocks may drift.
-Whoever finds a dead document deletes it, on condition that it was not updated since, and then
-creates its own.
+Only Firestore's time decides which document is dead. Every read has the time at which it was made,
+and a document the time of its last update: it is dead if that is its ttl ago or longer. The holder
+counts its ttl from before it sent that update, on its own clock, and gives up early by the drift
+that clocks may have. A client that finds a dead document deletes it, on condition that it was not
+updated since, and then creates its own.
 
 Fences only grow: a fence is the time, in microseconds, at which Firestore has created the document.
 Firestore gives a document that was deleted and is created again a later time than any that it had
-before, whoever deleted it and however long ago. Nothing is kept for that, so that nothing has to be
-bounded: a released lock leaves no document. Holders that died leave theirs, and a client that opens
-deletes some that are overdue.
+before, whichever client deleted it and however long ago. Nothing is kept for that, so that nothing
+has to be bounded: a released lock leaves no document. Holders that died leave theirs, and a client
+that opens deletes some that are overdue.
 
-No answer to a write is resolved by asking again for the same owner: the document says whose it is.
-A creation that is still under way when its attempt is taken back may yet be carried out: then
-nobody holds the name, for a ttl.
+A write without a reply is resolved by a repeated request for the same owner: the document has its
+owner. A creation that is still under way when its attempt is withdrawn may yet be carried out: then
+the name is locked without a holder, for a ttl.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from .wire import Wire
 from .wire.errors import Contended, Refused
 from .wire.listener import Listener
 
-LOOK_TOLD_S = 3.0  # between two looks of a waiter whom a listener will tell of a change
+LOOK_TOLD_S = 3.0  # between two polls of a waiter for whose lock a listener receives changes
 TRIES = 10  # of a write whose document was changed since it was read
-BACK_OFF_S, BACK_OFF_MAX_S = 0.02, 1.0  # between tries of a write that others were in the way of
+BACK_OFF_S, BACK_OFF_MAX_S = 0.02, 1.0  # between tries of a write that contends with others
 SWEEP_MAX = 20  # dead documents that a client deletes when it opens
 PAGE = 300
 
@@ -70,11 +70,11 @@ class FirestoreEngine(Engine):
         self._wire = Wire(world, self._settings)
         self._listener = Listener(world, self._settings, self._wire.listen)
         self._updated: dict[str, int] = {}
-        """By owner, when the document of a grant was last updated, as far as we know."""
+        """By owner: when the document of its grant was last updated, as far as we know."""
         self._backoff = PollBackoff(world.random)
 
     async def open(self) -> None:
-        """See that Firestore answers, by deleting some of what holders that died have left."""
+        """Check that Firestore answers, by deleting some documents of holders that died."""
         found = await self._wire.overdue(self.world.wall_us(), SWEEP_MAX)
         dead = [one for one in found if one.is_ours and one.left <= 0]
         if dead:
@@ -101,9 +101,9 @@ class FirestoreEngine(Engine):
         return found
 
     async def _commit(self, *writes: Write) -> int | None:
-        """Write all of these: when it was done; None where a precondition failed.
+        """Write all of these; return the time of it, or None where a precondition failed.
 
-        Whatever others do to the document meanwhile, it is tried until the time is over.
+        A write that contends with others is tried again until the time is over.
         """
         tried, until = 0, min(self.world.now() + self._settings.request_timeout, self.world.limit())
         while True:
@@ -122,7 +122,7 @@ class FirestoreEngine(Engine):
         if request.share is not None:
             raise Unsupported(SHARED)
         name, id, world = request.name, self._id(request.name), self.world
-        looks = request.queue  # first: a read costs less than a write that is refused
+        looks = request.queue  # read first: a read costs less than a write that is refused
         for _ in range(TRIES):
             if not looks:
                 asked_at = world.now()
@@ -141,7 +141,7 @@ class FirestoreEngine(Engine):
         return Busy(LOOK_MIN_S)
 
     async def _confirmed(self, request: Request, found: Document) -> Grant | Busy:
-        """The grant of an owner whose answer was lost: the same fence, and a whole ttl."""
+        """Grant an owner whose reply was lost the same fence, and a whole ttl."""
         now = self.world.now()
         grant = granted(request.name, request.owner, found.created_us, request.ttl, now)
         self._updated[request.owner] = found.updated_us
@@ -149,7 +149,7 @@ class FirestoreEngine(Engine):
         return answer if isinstance(answer, Grant) else Busy(LOOK_MIN_S)
 
     def _busy(self, request: Request, found: Document) -> Busy:
-        """When to look again at a lock that another holds."""
+        """Return ``Busy`` for a lock that another owner holds: when to poll it again."""
         pause = self._backoff.pause(request.owner, float(found.fields["ttl"]))
         if self._listener.tells(found.id):
             pause = self._backoff.jittered(LOOK_TOLD_S)
@@ -169,7 +169,7 @@ class FirestoreEngine(Engine):
         now = self.world.now()
         known = await self._renew([grant for grant in grants if grant.valid_until > now])
         expired = Gone("expired", "it was not renewed in time")
-        # Where nothing is known the old end stands, and the keeper asks again.
+        # Where nothing is known the old end stands, and the keeper retries.
         return [known.get(g.owner, g) if g.valid_until > now else expired for g in grants]
 
     async def _renew(self, grants: Sequence[Grant]) -> dict[str, Grant | Gone]:
@@ -185,7 +185,7 @@ class FirestoreEngine(Engine):
             writes = [
                 documents.renewed(
                     self._id(one.name),
-                    self._updated.pop(one.owner),  # none is known until there is an answer
+                    self._updated.pop(one.owner),  # not known again until the reply has come
                     one.ttl,
                     self.world.owner(),
                     wall_us,
@@ -207,7 +207,7 @@ class FirestoreEngine(Engine):
         return known
 
     async def _look_up(self, grants: Sequence[Grant]) -> dict[str, Gone]:
-        """Read when the documents of these were last updated, and which are gone, and why."""
+        """Read the update times of the documents of some grants; return why others are gone."""
         if not grants:
             return {}
         locks = [self._id(grant.name) for grant in grants]
@@ -236,7 +236,7 @@ class FirestoreEngine(Engine):
         raise Unavailable(f"{grant.name!r} was changed all the time; it was not released")
 
     async def withdraw(self, request: Request) -> None:
-        await self._wire.settle(self._id(request.name))  # else it could be granted after this
+        await self._wire.settle(self._id(request.name))  # else a late write could grant it
         await self.release(request)
 
     # Inspect

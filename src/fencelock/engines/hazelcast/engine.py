@@ -1,22 +1,22 @@
 """Locks in the CP Subsystem of Hazelcast: its FencedLock, as the Java client uses it.
 
 A FencedLock is held by an endpoint: a CP session and a thread id. A lock request is appended to the
-Raft log of a CP group, and the first one that finds the lock free holds it. Whoever has to wait is
-in the lock's queue, and its request is answered when its turn has come. An unlock request gives the
-lock to the next. When a session ends, Hazelcast unlocks what it held. Whoever uses the FencedLock
-of the same name in the same CP group, in any language, excludes us, and we them.
+Raft log of a CP group, and the first one that finds the lock free holds it. A request that has to
+wait is in the lock's queue, and is answered when its turn has come. An unlock request gives the
+lock to the next. When a session ends, Hazelcast unlocks what it held. Programs that use the
+FencedLock of the same name in the same CP group, in any language, exclude us, and we them.
 
 * An owner is an endpoint with a thread id of its own: see ``holds.py``. A client has one session.
-* No answer is resolved by asking again: each request has an invocation uid, by which Hazelcast
-  knows it and carries it out once.
+* A lost reply is resolved by sending the request again: each has an invocation uid, by which
+  Hazelcast recognizes it and applies it once.
 * The fence is the index of the lock request in the log of the CP group. It grows with every
   request of anything in the group, and it is in the log and in the snapshots of every member, so it
-  grows across releases, sessions, elections and the restart of a minority. Those who wait are
-  served in the order of the log, so fences grow in the order of the grants. ``destroy`` of a lock
-  does not begin it anew: Hazelcast refuses a name that was destroyed. What does is the loss of
-  the group: all members, or a majority and a reset, without CP persistence.
-* A lease is believed in for no longer than its session lives: see ``sessions.py``. A renewal is a
-  heartbeat of the session, which is an entry of the log, and a linearizable look at each lock.
+  grows across releases, sessions, elections and the restart of a minority. Waiters are served in
+  the order of the log, so fences grow in the order of the grants. ``destroy`` of a lock does not
+  restart it: Hazelcast refuses a name that was destroyed. Only the loss of the group does: of all
+  members, or of a majority and a reset, without CP persistence.
+* A lease is relied on for no longer than its session lives: see ``sessions.py``. A renewal is a
+  heartbeat of the session, which is an entry of the log, and a linearizable read of each lock.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .settings import OPTIONS, read
 from .wire import wire_of
 from .wire.errors import SessionGone, WaitCancelled
 
-LOOK_S = 10.0  # Hazelcast itself answers one who waits; this is for answers that are lost
+LOOK_S = 10.0  # a safety net for lost replies: Hazelcast itself answers a waiter
 POLL_S = 1.0
 SOON_S = 0.01
-MOMENT_S = 0.05  # within which a lock that is free is mostly granted
+MOMENT_S = 0.05  # the time in which a free lock is mostly granted
 TRIES = 3
-LOOKS = 4  # at a holder whose record may not be written yet
+LOOKS = 4  # reads of a holder whose record may not be written yet
 
 LATE = Gone("expired", "its ttl was over before it was renewed")
 LOST = Gone("revoked", "Hazelcast does not know it as the holder any more")
@@ -49,7 +49,7 @@ REVOKED = (
     "hazelcast cannot revoke a lock: its holder releases it, or its CP session ends. A member can "
     "close that by force (CPSessionManagementService.forceCloseSession)"
 )
-FREED = Busy(SOON_S)  # it was refused, and nobody holds it: tried again at once
+FREED = Busy(SOON_S)  # it was refused, but is free by now: retried at once
 TAKEN_BACK = "the attempt was taken back before it was sent; nothing was done"
 
 
@@ -69,7 +69,7 @@ class HazelcastEngine(Engine):
         self._sessions = Sessions(world, wire, settings)
         self._holds = Holds(world, wire, self._sessions)
         self._opening = set[str]()
-        """Owners whose attempt waits for a session."""
+        """Owners whose request waits for a session."""
 
     async def open(self) -> None:
         await self._sessions.group()
@@ -99,12 +99,12 @@ class HazelcastEngine(Engine):
         raise Unavailable("sessions end here as soon as they are made: see the members' logs")
 
     async def _attempt(self, request: Request) -> Hold:
-        """Have a lock request of this owner under way, or answered."""
+        """Return the owner's hold, with a lock request sent, or already answered."""
         hold = self._holds.by_owner.get(request.owner)
         if hold is not None and hold.session.is_over(self.world.now()):
             self._holds.ended(hold.session)
             hold = None
-        if hold is not None and hold.ending:  # it was taken back: what is left of it ends first
+        if hold is not None and hold.ending:  # it was withdrawn: the rest of it is ended first
             await self._holds.end(hold)
             hold = None
         if hold is None:
@@ -115,12 +115,12 @@ class HazelcastEngine(Engine):
             await self._wire.connect()
             if hold.ending:
                 raise Unavailable(TAKEN_BACK)
-            # Whoever will wait joins the queue at once, which grants a lock that is free as well.
+            # A request that will wait joins the queue at once, which also grants a free lock.
             self._holds.send(hold, request.queue or request.waits)
         return hold
 
     async def _begin(self, request: Request) -> Hold:
-        """Have a session, which may take seconds: the attempt may be taken back meanwhile."""
+        """Register a hold. Its session may take seconds, and the request be withdrawn meanwhile."""
         self._opening.add(request.owner)
         try:
             session = await self._sessions.fresh(request.ttl)
@@ -132,12 +132,12 @@ class HazelcastEngine(Engine):
             self._opening.discard(request.owner)
 
     async def _was_let_in(self, hold: Hold) -> bool:
-        """Whether one who still waits for an answer holds the lock."""
+        """Return whether a hold whose lock request is still unanswered holds the lock."""
         state = await self._state(hold.session.group, hold.key)
         return (state["session_id"], state["thread_id"]) == (hold.session.id, hold.thread)
 
     async def _answer(self, hold: Hold, request: Request) -> Grant | Busy | None:
-        """What has become of a request; None where it is to be sent anew, on another session."""
+        """Wait for a reply and return its result; None if another session must be used."""
         moment = MOMENT_S if hold.waits else self._settings.request_timeout
         if not await self._holds.arrival(hold, moment):
             if hold.waits:
@@ -151,9 +151,9 @@ class HazelcastEngine(Engine):
             return None
         if isinstance(answer, Exception) and not isinstance(answer, WaitCancelled):
             if isinstance(answer, EngineError):
-                self._holds.over(hold)
+                self._holds.forget(hold)
             raise answer
-        self._holds.over(hold)
+        self._holds.forget(hold)
         if isinstance(answer, WaitCancelled):
             return Busy(SOON_S)
         state = await self._state(hold.session.group, hold.key)
@@ -162,21 +162,21 @@ class HazelcastEngine(Engine):
         return Busy(POLL_S, holder=await self._holder(request.name))
 
     async def _grant(self, hold: Hold, request: Request) -> Grant | Busy | None:
-        """Grant what a hold is for, for no longer than its session lives."""
+        """Make the grant of a hold, for no longer than its session lives."""
         ttl, now = min(request.ttl, hold.session.ttl), self.world.now()
         try:
-            await self._sessions.lengthen(hold.session, now - ttl / 10, ttl)
+            await self._sessions.renew_if_needed(hold.session, now - ttl / 10, ttl)
         except SessionGone:
             self._holds.ended(hold.session)
             return None
-        since = hold.until - hold.ttl  # before its request was sent, or when its turn came
+        since = hold.until - hold.ttl  # when its request was sent, or when its turn came
         counted = hold.session.counted_from(max(since, now - ttl / 10), ttl)
         if not self._holds.extend(hold, counted, ttl):
             return Busy(SOON_S)
         return granted(request.name, request.owner, hold.fence, ttl, counted)
 
     async def _holder(self, name: str) -> str:
-        """The words of the holder, if they are written down."""
+        """Return the meta of the holder, if there is a record of it."""
         try:
             state = await self._state(await self._sessions.group(), self._key(name))
             found = await self._record(state) if state["fence"] else None
@@ -187,7 +187,7 @@ class HazelcastEngine(Engine):
     async def watch(self, request: Request, signal: Signal) -> None:
         self._holds.signals[request.owner] = signal
         hold = self._holds.by_owner.get(request.owner)
-        if hold is not None and not hold.pending:  # it was answered before anybody listened
+        if hold is not None and not hold.pending:  # answered before the signal was registered
             signal.set()
 
     async def unwatch(self, request: Request) -> None:
@@ -214,13 +214,13 @@ class HazelcastEngine(Engine):
                 failures.append(error)
         if not known and failures:
             raise failures[0]
-        # Where neither is known the old end stands, and the keeper asks again.
+        # If neither is known, the old end stands, and the keeper retries.
         return [known.get(grant.owner, grant) for grant in grants]
 
     async def _renew(
         self, session: Session, held: Sequence[tuple[Grant, Hold]]
     ) -> dict[str, Grant | Gone]:
-        """Renew a session, and have the CP group say that the locks are ours."""
+        """Send a heartbeat, and read from the CP group whether the locks are ours."""
         asked_at, renewed = self.world.now(), dict[str, Grant | Gone]()
         if session.is_over(asked_at):
             raise SessionGone
@@ -234,7 +234,7 @@ class HazelcastEngine(Engine):
         self._sessions.confirm(session, asked_at)
         for (grant, hold), state in zip(held, states, strict=True):
             if isinstance(state, Exception):
-                continue  # the keeper asks again
+                continue  # the keeper retries
             ttl = min(grant.ttl, session.ttl)
             if not hold.owns(state):
                 await self._holds.end(hold)
@@ -274,19 +274,19 @@ class HazelcastEngine(Engine):
                 return State(name, (Holding(name, state["fence"], ttl, age, ttl, meta),))
             await sleep(self.world, NOTED_S)
             state = await self._state(group, key)
-        session = await self._sessions.fresh(POLL_S)  # another program's: what sessions are like
+        session = await self._sessions.fresh(POLL_S)  # another program's: all have one ttl
         about = {"session": state["session_id"], "thread": state["thread_id"]}
         return State(name, (Holding(name, state["fence"], session.ttl, 0.0, session.ttl, about),))
 
     async def _state(self, group: Any, key: str) -> dict[str, int]:
-        """Who holds a lock, linearizable."""
+        """Read the ownership of a lock, linearizable."""
         try:
             return dict(await self._sessions.call("ownership", group, key))
         except SessionGone as error:
             raise Unavailable("the CP group was destroyed just now: try again") from error
 
     async def _record(self, state: dict[str, int]) -> dict[str, Any] | None:
-        """What the holder has written down of itself."""
+        """Read the record that the holder has written of itself."""
         key = record_key(state["session_id"], state["thread_id"])
         found = await self._sessions.call("get", RECORDS, key, 0)
         return None if found is None else dict(json.loads(found))

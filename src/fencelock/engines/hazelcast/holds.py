@@ -1,14 +1,14 @@
-"""Know what this client holds, waits for or may come to hold, and end what is past its ttl.
+"""The registry of what this client holds, waits for or may come to hold; ends what is past its ttl.
 
 Each attempt is an endpoint of its own for Hazelcast: the session, and a thread id that no other
-attempt on it has. An unlock by an endpoint gives back what it holds, and takes it out of the queue
-where it waits. It may overtake the lock request, which takes another way through the members: so
-what is taken back is taken back again once that request is answered. One that the client gave up on
-is looked for until no member can still have it.
+attempt on it has. An unlock by an endpoint releases what it holds, and removes it from the queue if
+it waits. It may overtake the lock request, which takes another way through the members: so an
+attempt is unlocked again once that request is answered. After a request that the client gave up on,
+the unlock is repeated until no member can still have that request.
 
-What keeps one lease of a session alive keeps all. So each has an end of its own here, and is
-unlocked if nobody has renewed it by then. A process that dies unlocks nothing: Hazelcast does when
-the session ends.
+A heartbeat of a session keeps all its leases. So each lease has an end of its own here, and is
+unlocked if it is not renewed by then. A process that dies unlocks nothing: Hazelcast does when the
+session ends.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .sessions import Session, Sessions
 from .wire import Text, Uid, Wire
 from .wire.errors import NotOwner, SessionGone
 
-IDLE_S = 60.0  # a session that nobody uses is kept so long, so that the next acquire is quick
-LATE_S = 130.0  # a member gives an operation up after 60 s, and may have got it from another one
-LOOK_S = 2.0  # between two looks for what may come late
-NOTED_S = 0.05  # what is held for less needs no record of who holds it
-RECORDS = "fencelock.holders"  # the map of the cluster that has them
-RECORD_TTLS = 4  # for how many ttls a record stays that is not written again
+IDLE_S = 60.0  # an unused session is kept so long, so that the next acquire is quick
+LATE_S = 130.0  # a member gives up an operation after 60 s, and may have got it from another member
+UNLOCK_AGAIN_S = 2.0  # between two unlocks of what may be granted late
+NOTED_S = 0.05  # a shorter hold gets no record of its holder
+RECORDS = "fencelock.holders"  # the map with the records of holders
+RECORD_TTLS = 4  # the time to live of a record, in ttls of its lease
 RECORD_MIN_S = 60.0
-ARRIVALS_S = (0.05, 0.5, 2.0)  # for how long an unlock waits for a lock request that it overtook
-THREAD_MIN = 2**53  # above those of other clients, who count from one or take addresses
-STILL_LOCKED = True  # by the same endpoint: two of its lock requests were carried out
+ARRIVALS_S = (0.05, 0.5, 2.0)  # how long an unlock waits for a lock request that it overtook
+THREAD_MIN = 2**53  # above those of other clients, which count from one or take addresses
+STILL_LOCKED = True  # by the same endpoint: two of its lock requests were applied
 ENDED = Gone("session", "its CP session has ended")
 
 
@@ -47,40 +47,40 @@ class Hold:
         self.session = session
         self.thread = thread
         self.uid = self.unlock_uid = Uid("")
-        """Of the lock request that was sent last, and of the unlock request to be sent."""
+        """The invocation uids of the last lock request, and of the next unlock request."""
         self.waits = False
-        """It is in the queue, or about to be."""
+        """Whether its lock request waits in the queue."""
         self.pending = False
-        """Its lock request has no answer yet."""
+        """Whether its lock request is unanswered yet."""
         self.arrived: Signal | None = None
         self.answer: Any = None
-        """The last one: a fence, zero, or an error."""
+        """The last reply: a fence, zero, or an error."""
         self.fence = 0
         self.since_us = 0
         self.until = NEVER
         """When it is unlocked unless it is renewed."""
         self.late_until = 0.0
-        """Until when a request may be carried out that had no answer, or was sent twice."""
+        """Until when a request that was unanswered, or sent twice, may be applied."""
         self.doubted = False
         self.record_at = NEVER
-        """When its record is to be written."""
+        """When its record must be written next."""
         self.expired = False
-        """Its end had come before it was given back."""
+        """Whether it was past its end before it was released."""
         self.ending = False
-        """It is past its end, or given back, and being unlocked."""
+        """Whether it is being unlocked, because it is past its end, released or withdrawn."""
 
     @property
     def endpoint(self) -> tuple[Any, str, int, int]:
         return self.session.group, self.key, self.session.id, self.thread
 
     def owns(self, state: dict[str, int]) -> bool:
-        """Whether Hazelcast says that the lock is held by this attempt."""
+        """Return whether the lock is held by this attempt, according to Hazelcast."""
         found = state["session_id"], state["thread_id"], state["fence"]
         return found == (self.session.id, self.thread, self.fence)
 
 
 class Holds:
-    """What one client holds or may come to hold, by owner."""
+    """The holds of one client, by owner."""
 
     def __init__(self, world: World, wire: Wire, sessions: Sessions) -> None:
         self._world = world
@@ -90,12 +90,12 @@ class Holds:
         self._threads = int(world.random() * THREAD_MIN) + THREAD_MIN
         self.by_owner: dict[str, Hold] = {}
         self.signals: dict[str, Signal] = {}
-        """Of those who wait, by owner."""
+        """The signals of waiters, by owner."""
         self.timer = Timer(world, self._run, "fencelock-hazelcast")
         self.on_gone: Callable[[Collection[str], Gone], None] = lambda owners, gone: None
 
     def begin(self, request: Request, key: str, session: Session) -> Hold:
-        """Know of an attempt before it is sent."""
+        """Register an attempt before its request is sent."""
         with self._mutex:
             self._threads += 1
             hold = Hold(request, key, session, self._threads)
@@ -105,13 +105,13 @@ class Holds:
         return hold
 
     def send(self, hold: Hold, waits: bool) -> None:
-        """Send a lock request: one that waits in the queue, or one that does not.
+        """Send a lock request: ``lock``, which waits in the queue, or ``try_lock``.
 
-        It is made first: an exception of a signal handler that comes before it is noted leaves
-        nothing to wait for.
+        The request is made first: if a signal handler raises before the hold is changed, no reply
+        is expected.
         """
         again = hold.pending or isinstance(hold.answer, OutcomeUnknown)
-        is_known = again and waits == hold.waits  # to Hazelcast, if it has seen it
+        is_known = again and waits == hold.waits  # to Hazelcast, if that has received it
         uid = hold.uid if is_known else Uid(self._world.owner())
         arguments = (*hold.endpoint, uid) if waits else (*hold.endpoint, uid, 0)
         asked_at = self._world.now()
@@ -124,25 +124,26 @@ class Holds:
         arrived = self._world.signal()
         with self._mutex:
             if hold.fence:
-                return  # it was answered just now; another request would lock it twice
+                return  # it was just answered; another request would lock twice
             hold.uid, hold.waits, hold.doubted = uid, waits, hold.doubted or again
             hold.answer, hold.arrived, hold.late_until = None, arrived, asked_at + LATE_S
             hold.pending = True
         request.send()
 
     def _answered(self, hold: Hold, uid: Uid, asked_at: float, answer: Any, resent: bool) -> None:
-        """Take an answer, in whichever thread it comes."""
+        """Handle the reply to a lock request, in any thread."""
         now = self._world.now()
         with self._mutex:
             hold.pending = hold.pending and hold.uid != uid
             if isinstance(answer, int) and answer > 0:
-                # Its end on the server is the session's, and ours: a wait costs it nothing.
+                # On the server it ends with the session; its ttl here counts from the end of the
+                # wait.
                 since = now if hold.waits else asked_at
                 hold.fence, hold.since_us = answer, self._world.wall_us()
                 hold.until = now if hold.ending else since + hold.ttl
                 hold.record_at = now + NOTED_S
             hold.doubted = hold.doubted or resent or isinstance(answer, OutcomeUnknown)
-            if not hold.pending:  # a copy of what was sent twice may still come
+            if not hold.pending:  # a copy of a request that was sent twice may still be applied
                 hold.late_until = now + LATE_S if hold.doubted else 0.0
             hold.answer = answer
         self.timer.expect(min(hold.until, hold.record_at))
@@ -152,13 +153,13 @@ class Holds:
             signal.set()
 
     async def arrival(self, hold: Hold, within: float) -> bool:
-        """Wait for the answer to a hold's lock request; whether it has come."""
+        """Wait for the reply to a hold's lock request; return whether it has come."""
         if hold.pending and hold.arrived is not None:
             await self._world.wait(hold.arrived, self._world.now() + within)
         return not hold.pending
 
     def extend(self, hold: Hold, asked_at: float, ttl: float) -> bool:
-        """Have a hold end a ttl after a moment; False if it is being unlocked already."""
+        """Set the end of a hold to ``asked_at`` plus the ttl; False if it is being unlocked."""
         with self._mutex:
             if hold.ending or not hold.fence:
                 return False
@@ -169,7 +170,7 @@ class Holds:
         return True
 
     def is_due(self, hold: Hold) -> bool:
-        """Whether a hold is past its end: then nobody can extend it any more."""
+        """Return whether a hold is past its end: then it cannot be extended any more."""
         with self._mutex:
             due = hold.until <= self._world.now()
             hold.expired = hold.expired or (due and not hold.ending)
@@ -177,9 +178,9 @@ class Holds:
         return due
 
     async def end(self, hold: Hold) -> bool:
-        """Unlock until no request of this attempt holds or waits; whether it held.
+        """Unlock until no request of this attempt holds or waits; return whether it held.
 
-        One that was not answered, not even by then, is looked for.
+        If the lock request is still unanswered then, the background job unlocks again.
         """
         freed = False
         for within in ARRIVALS_S:
@@ -192,11 +193,11 @@ class Holds:
             has_arrived = await self.arrival(hold, within)
             if has_arrived and not hold.fence and answer is not STILL_LOCKED:
                 break
-        self.over(hold)
+        self.forget(hold)
         return freed
 
     async def _unlock(self, holds: Sequence[Hold]) -> list[Any]:
-        """Unlock each once, all at a time; return their answers."""
+        """Unlock each hold once, in one batch; return the replies."""
         with self._mutex:
             for hold in holds:
                 hold.ending, hold.fence = True, 0
@@ -209,28 +210,28 @@ class Holds:
                 hold.unlock_uid = Uid(self._world.owner())
         return answers
 
-    def over(self, hold: Hold) -> None:
-        """Know no more of what is not held, unless a request may still be carried out."""
+    def forget(self, hold: Hold) -> None:
+        """Forget a hold that holds nothing, unless a request may still be applied."""
         now = self._world.now()
         if hold.late_until > now and not hold.session.ended:
-            hold.ending, hold.until = True, now + LOOK_S
+            hold.ending, hold.until = True, now + UNLOCK_AGAIN_S
             self.timer.expect(hold.until)
         elif self.by_owner.get(hold.owner) is hold:
             self.by_owner.pop(hold.owner, None)
 
     def ended(self, session: Session) -> None:
-        """Tell the owners whose session was found to be no more."""
+        """Forget the holds of a session that has ended, and report that to their owners."""
         self._sessions.end(session)
         ended = [hold for _, hold in snapshot(self.by_owner) if hold.session is session]
         for hold in ended:
             if self.by_owner.get(hold.owner) is hold:
                 self.by_owner.pop(hold.owner, None)
         held = [hold for hold in ended if hold.fence and not hold.ending]
-        # Whose time is over was frozen, and is told so by its own clock.
+        # An owner past its end was frozen, and finds that out by its own clock.
         self.on_gone({hold.owner for hold in held if hold.until > self._world.now()}, ENDED)
 
     async def _run(self) -> float:
-        """Unlock what is past its end and renew what is used; return when to look again."""
+        """Renew sessions, unlock holds past their end, write records; return when to run again."""
         soonest = NEVER
         for _, session in snapshot(self._sessions.by_id):
             soonest = min(soonest, await self._maintain(session))
@@ -244,19 +245,19 @@ class Holds:
         return soonest
 
     async def _end_due(self, due: Sequence[Hold]) -> None:
-        """Unlock what is past its end. An answer that is still to come has it looked at again."""
+        """Unlock holds past their end; those that fail, or are locked again, are retried."""
         try:
             answers: list[Any] = await self._unlock(due) if due else []
         except FencelockError as error:  # no member can be reached
             answers = [error] * len(due)
         for hold, answer in zip(due, answers, strict=True):
             if isinstance(answer, FencelockError):
-                hold.until = max(hold.until, self._world.now() + LOOK_S)
+                hold.until = max(hold.until, self._world.now() + UNLOCK_AGAIN_S)
             elif not hold.fence and answer is not STILL_LOCKED:
-                self.over(hold)
+                self.forget(hold)
 
     async def _maintain(self, session: Session) -> float:
-        """Renew a session in good time, or close it if nobody needs it."""
+        """Renew a session at its interval, or close an unused one; return when to run again."""
         in_use = any(hold.session is session for _, hold in snapshot(self.by_owner))
         if not in_use and self._sessions.is_spent(session, IDLE_S):
             await self._sessions.close(session)
@@ -272,7 +273,7 @@ class Holds:
         return session.alive_at + session.beat
 
     async def record(self, hold: Hold) -> None:
-        """Write down who holds, for people who ask: nothing is decided by it."""
+        """Write the record of a holder, for inspection: nothing is decided by it."""
         hold.record_at = self._world.now() + hold.ttl * RECORD_TTLS / 2
         about = {"ttl": hold.ttl, "since": hold.since_us, "meta": hold.meta}
         lasts = max(hold.ttl * RECORD_TTLS, RECORD_MIN_S)
@@ -283,7 +284,7 @@ class Holds:
             pass
 
     async def close(self) -> None:
-        """End the work in the background, and the sessions that hold nothing."""
+        """Stop the background job, and close the sessions that hold nothing."""
         await self.timer.close()
         held = {hold.session for _, hold in snapshot(self.by_owner) if hold.fence}
         for _, session in snapshot(self._sessions.by_id):
@@ -292,5 +293,5 @@ class Holds:
 
 
 def record_key(session: int, thread: int) -> Text:
-    """The key of the record of an endpoint. Sessions of other CP groups have other threads."""
+    """Return the key of an endpoint's record. Sessions of other CP groups have other thread ids."""
     return Text(f"{session}/{thread}")

@@ -1,12 +1,12 @@
 """Keep the CP sessions of one client: one at a time, for all its locks.
 
-A session has the time to live that the members were configured with, for all clients alike. Each
-member counts it, from the heartbeat as it is applied there, on its own clock; the leader ends what
-is over. We count it from before the heartbeat was sent. So no lease is believed in for longer than
+A session has the time to live that the members are configured with, the same for all clients. Each
+member counts it on its own clock, from when it applied the heartbeat; the leader closes expired
+sessions. We count it from before the heartbeat was sent. So no lease is relied on for longer than
 its session lives, as long as no member's clock is set forward meanwhile.
 
-A session is replaced after ``USES_MAX`` locks, and closed when nothing is held on it any more:
-until then every member remembers how each of its lock and unlock requests ended.
+A session is replaced after ``USES_MAX`` locks, and closed when it holds nothing any more: until
+then every member stores the results of all its lock and unlock requests.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .settings import GROUP, Settings
 from .wire import Wire
 from .wire.errors import NO_CP, GroupGone, SessionGone
 
-SHORT = 0.1  # of a ttl: by how much a new lease may be shorter because its session is older
+SHORT = 0.1  # of a ttl: a new lease may be shorter by that, because its session is older
 BEATS_PER_TTL = 3
 USES_MAX = 5000
-OBJECT = "fencelock"  # a CP group is asked for by the name of something in it
+OBJECT = "fencelock"  # a CP group is requested by the name of an object in it
 
 
 class Session:
@@ -34,18 +34,18 @@ class Session:
         self.id = id
         self.ttl = ttl
         self.beat = min(beat, ttl / BEATS_PER_TTL)
-        """How often it is renewed while it is used."""
+        """The interval of its heartbeats, in seconds."""
         self.alive_at = self.used_at = asked_at
-        """Before the last heartbeat was sent that was answered; when it was needed."""
+        """When its creation or last answered heartbeat was sent; when it was last needed."""
         self.uses = 0
         self.ended = False
 
     def is_over(self, now: float) -> bool:
-        """Whether it has ended, or may have."""
+        """Return whether it has ended, or may have."""
         return self.ended or now >= self.alive_at + self.ttl
 
     def counted_from(self, asked_at: float, ttl: float) -> float:
-        """From when a lease counts so that it is over before the session may be."""
+        """Return ``asked_at``, or earlier, so that a lease of this ttl ends before the session."""
         return min(asked_at, self.alive_at + self.ttl - ttl)
 
 
@@ -62,7 +62,7 @@ class Sessions:
         self.by_id: dict[int, Session] = {}
 
     async def call(self, operation: str, *arguments: Any) -> Any:
-        """Make one request: return its answer, or raise."""
+        """Send one request: return its reply, or raise."""
         (answer,) = await self._wire.call_all([(operation, arguments)])
         if isinstance(answer, GroupGone):
             self._group = None
@@ -71,14 +71,14 @@ class Sessions:
         return answer
 
     async def group(self) -> Any:
-        """The CP group that has the locks, which Hazelcast makes if need be.
+        """Return the CP group of the locks, which Hazelcast creates if needed.
 
-        It is asked for once: the group that knows all groups may have no leader when this one has.
+        It is requested once: the METADATA group may have no leader while this one has.
         """
         if self._group is None:
             wanted = self._settings.group
             found = await self.call("group", OBJECT)
-            if found.name != GROUP:  # of an object by this name: there are no groups
+            if found.name != GROUP:  # the reply names the object instead: there are no groups
                 raise Misconfigured(NO_CP)
             if wanted != GROUP:
                 found = await self.call("group", f"{OBJECT}@{wanted}")
@@ -94,37 +94,37 @@ class Sessions:
                 continue
             session.used_at = now
             try:
-                await self.lengthen(session, now - ttl * SHORT, ttl)
+                await self.renew_if_needed(session, now - ttl * SHORT, ttl)
             except SessionGone:
                 continue
             session.uses += 1
             return session
 
-    async def lengthen(self, session: Session, since: float, ttl: float) -> None:
-        """Renew a session unless a lease of this ttl may be counted from that moment."""
+    async def renew_if_needed(self, session: Session, since: float, ttl: float) -> None:
+        """Renew a session unless a lease of this ttl can start at ``since`` without that."""
         while session.counted_from(since, min(ttl, session.ttl)) < since:
             await self._flights.do(session.id, lambda: self.renew(session))
 
     async def _open(self) -> None:
         try:
             made, group, asked_at = await self._create()
-        except GroupGone:  # which was made anew since, or is now
+        except GroupGone:  # it was created anew meanwhile, or is by this
             try:
                 made, group, asked_at = await self._create()
             except GroupGone as error:
                 raise Unavailable(f"the CP group was destroyed just now: {error}") from error
         ttl, beat = made["ttl_millis"] / 1000, made["heartbeat_millis"] / 1000
         session = Session(group, int(made["session_id"]), ttl, beat, asked_at)
-        self.by_id[session.id] = session  # first: what is used is renewed
+        self.by_id[session.id] = session  # first: a session in use is renewed
         self._current = session
 
     async def _create(self) -> tuple[dict[str, int], Any, float]:
-        """Create a session; return what it is like, its group, and the moment before."""
+        """Create a session; return its properties, its group, and the moment before the request."""
         group, asked_at = await self.group(), self._world.now()
         return await self.call("create_session", group, "fencelock"), group, asked_at
 
     async def renew(self, session: Session) -> None:
-        """Have a session last its ttl from now; raise SessionGone where it cannot."""
+        """Send a heartbeat: a session lasts its ttl from now. SessionGone if it may have ended."""
         asked_at = self._world.now()
         try:
             if session.is_over(asked_at):
@@ -136,25 +136,25 @@ class Sessions:
         self.confirm(session, asked_at)
 
     def confirm(self, session: Session, asked_at: float) -> None:
-        """Count from a heartbeat that was answered."""
+        """Count the ttl from an answered heartbeat, which was sent after ``asked_at``."""
         session.alive_at = max(session.alive_at, asked_at)
 
     def end(self, session: Session) -> None:
-        """Forget a session that is no more."""
+        """Mark a session as ended, and forget it."""
         session.ended = True
         self.by_id.pop(session.id, None)
         if self._current is session:
             self._current = None
 
     def is_spent(self, session: Session, idle: float) -> bool:
-        """Whether a session that holds nothing is not needed any more."""
+        """Return whether a session that holds nothing can be closed."""
         is_new = session is self._current and session.uses < USES_MAX
         return not is_new or self._world.now() >= session.used_at + idle
 
     async def close(self, session: Session) -> None:
-        """End a session that holds nothing."""
+        """Close a session that holds nothing."""
         self.end(session)
         try:
             await self.call("close_session", session.group, session.id)
         except (FencelockError, SessionGone):
-            pass  # it ends by itself
+            pass  # it expires by itself

@@ -1,16 +1,17 @@
 """The lock service: every verb of the contract is a call of ``fencelock serve``.
 
-The service translates calls into the verbs of an engine of its own, and keeps nothing that matters.
-So the recipe is that of the engine behind it, and what is left to say here is what a network in
+The service translates calls into the verbs of an engine of its own, and keeps no state that
+matters. So the recipe is that of the engine behind it; this module handles what a network in
 between changes:
 
-* The owner is the id of a call, made before it is sent: asked again, through whichever node, the
-  holder gets the same fence and a waiter keeps its place. That is how a lost answer is resolved.
-* A lease is counted from when its call was sent, on our clock, and from what the service says that
-  it waited before it asked its engine. A node that froze, or a late answer, only shortens it.
-* One poll waits for all waiters of a client (``listener.py``).
+* The owner is the id of an acquire, made before it is sent: if the call is repeated, by any node, a
+  holder gets the same fence and a waiter keeps its position. That resolves a lost reply.
+* The ttl of a lease is counted from when its call was sent, on our clock, plus the time that the
+  service reports to have waited before it called its engine. A frozen node, or a late reply, only
+  shortens it.
+* One poll serves all waiters of a client (``listener.py``).
 * A release or a withdrawal ends an attempt; a delayed copy of its acquire is refused. An owner that
-  tries again says so by the number of its attempt (``attempts.py``).
+  tries again has another attempt number (``attempts.py``).
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class HttpEngine(Engine):
     schemes = ("http", "https")
     options: ClassVar = OPTIONS
     drivers = ("h11",)
-    traits = EVERY_PROMISE  # a service over its default engine; when open, its own word counts
+    traits = EVERY_PROMISE  # a guess; replaced by the service's own traits in ``open``
 
     @classmethod
     def settled(cls, address: Address) -> Address:
-        """A token of the URL goes to where no message shows it."""
+        """Move a token of the URL to the password, which no message shows."""
         return without_token(address)
 
     def __init__(self, world: World, address: Address) -> None:
@@ -96,7 +97,7 @@ class HttpEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         if request.queue and (pushed := self.pushed_grant(request)) is not None:
             return pushed
-        self._listener.asks(request.owner)
+        self._listener.exclude_from_polls(request.owner)
         attempt, joins = self._attempts.begin(request.owner), request.queue or request.waits
         body, sent_at = self._bodies.acquire(request, attempt, keep=joins), self._now()
         response = await self._replicas.send(
@@ -106,17 +107,17 @@ class HttpEngine(Engine):
             kind, problem = problem_of(response)
             if kind == "busy":
                 return messages.read_busy(problem, False)
-            if kind == "superseded" and joins:  # a poll waits for it, which has taken over
+            if kind == "superseded" and joins:  # a poll has taken over, and waits for it
                 return refused(self._listener.queued(request.owner), None, True, "")
         if response.status == QUEUED:
             look_in = self._listener.queued(request.owner)
-            return self._replicas.read(response, messages.read_place)._replace(look_in=look_in)
+            return self._replicas.read(response, messages.read_position)._replace(look_in=look_in)
         return self._replicas.read(
             response, lambda answer: messages.read_lease(answer, request, sent_at, self._now())
         )
 
     def _within(self, ttl: float) -> float:
-        """How long a call may take: what comes after the ttl is of no use."""
+        """Return the timeout of a call, ``ttl`` at most: a later reply is of no use."""
         return min(ttl, self._settings.request_timeout)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
@@ -156,7 +157,7 @@ class HttpEngine(Engine):
             await self._withdraw(request)
         finally:
             self._attempts.end(request.owner)
-            self._listener.void(request.owner)  # a poll may have brought what is withdrawn now
+            self._listener.void(request.owner)  # a poll may have brought a grant meanwhile
 
     async def _withdraw(self, request: Request) -> None:
         name, owner, share = request.name, request.owner, request.share

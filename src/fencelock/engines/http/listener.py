@@ -1,20 +1,20 @@
-"""Wait for the waiters of one client: one poll of the service for all of them.
+"""Poll the service for the waiters of one client: one poll for all of them.
 
-A poll names all that are waited for, and is answered as soon as one of them is granted. Who begins
-to wait meanwhile needs a new poll: the service ends the older one of the same inbox, which is
-``superseded``, and hands over what that waited for. So two jobs take turns, and one of them is idle
-nearly always.
+A poll lists all requests that wait, and is answered as soon as one of them is granted. A waiter
+that comes meanwhile needs a new poll: the service ends the older one of the same inbox as
+``superseded``, and the new one takes over its requests. So two jobs take turns, and one of them is
+idle nearly always.
 
-A poll names an owner only while the service's last word about it is that it stands in the queue.
-One that was on its way while the owner's own call was granted or withdrawn would ask for the lock
-again, with the ttl of the request.
+A poll lists an owner only while, by the service's last reply to it, it is in the queue. A poll that
+was in transit while the owner's own call was granted or withdrawn would request the lock again,
+with the ttl of the request.
 
-A poll that fails lets all waiters look by themselves: they meet the same in their own calls. While
-polls are answered, whoever they name looks by itself once in ``POLLED_LOOK_S``.
+A poll that fails wakes all its waiters, which get the same error from their own calls. While polls
+are answered, a waiter that they list sends a call of its own once in ``POLLED_LOOK_S``.
 
-A poll names at most ``BATCH_MAX``, those that have waited longest. Nobody polls for the others: the
-service forgets them after ten seconds, so that they lose their places, and they ask anew once in
-``LOOK_S``. The first time that this happens a client says so in the log.
+A poll lists at most ``BATCH_MAX`` waiters, those that have waited longest. The others are in no
+poll: the service forgets them after ten seconds, so that they lose their positions, and they send a
+new call once in ``LOOK_S``. A client logs a warning the first time that this happens.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .attempts import Attempts
 from .messages import BATCH_MAX, LOOK_S, Bodies, id_of, read_lease
 from .replicas import Replicas
 
-POLLED_LOOK_S = 3600.0  # a poll looks for all whom it names, and wakes them when it fails
-POLL_S = 20.0  # how long a poll waits: a node that fell silent is noticed soon after
-ANSWER_S = 5.0  # how long its answer may take after that
+POLLED_LOOK_S = 3600.0  # a poll wakes the waiters that it lists, also when it fails
+POLL_S = 20.0  # how long a poll waits: soon after that a silent node is noticed
+ANSWER_S = 5.0  # how long its reply may take after that
 RETRY_S = 0.2  # after a poll that failed
 JOBS = 2
 CLOSE_S = 2.0
 
 
 class Waiter:
-    """One who waits."""
+    """One waiter, and the grant that a poll has brought it."""
 
     __slots__ = ("grant", "request", "signal")
 
@@ -48,11 +48,11 @@ class Waiter:
         self.request = request
         self.signal = signal
         self.grant: Grant | None = None
-        """What a poll has brought."""
+        """The grant from a poll, until it is fetched."""
 
 
 class Listener:
-    """The poll of one client."""
+    """Polls for the waiters of one client."""
 
     def __init__(
         self,
@@ -67,36 +67,36 @@ class Listener:
         self._bodies = bodies
         self._attempts = attempts
         self._give_back = give_back
-        """Takes back what was granted to an attempt that is over."""
+        """Withdraws what was granted to an attempt that is over."""
         self.inbox = world.owner()
         self._waiters: dict[str, Waiter] = {}
         self._queued: set[str] = set()
-        """Owners that stand in the queue, by the last answer to a call of theirs."""
+        """Owners that are in the queue, by the last reply to a call of theirs."""
         self._mutex = world.mutex()
         self._changed = world.signal()
         self._stale = False
-        """Whether somebody waits that no poll names."""
+        """Whether there is a waiter that no poll lists."""
         self._polls = 0
-        """How many polls were begun."""
+        """How many polls were started."""
         self._idle = 0
         self._jobs: list[Job] = []
         self._closing = False
         self._warned = False
-        """Whether the log has been told that there are too many waiters."""
+        """Whether the warning about too many waiters was logged."""
 
     def watch(self, request: Request, signal: Signal) -> None:
-        """Set the signal when this request was granted, or should look again."""
+        """Register a waiter. Its signal is set when it was granted, or should look again."""
         self._waiters[request.owner] = Waiter(request, signal)
         if request.owner in self._queued:
             self._poll_anew()
 
     def unwatch(self, owner: str) -> None:
-        """Forget an owner that waits no more."""
+        """Forget a waiter."""
         self._waiters.pop(owner, None)
         self._queued.discard(owner)
 
     def pushed_grant(self, owner: str) -> Grant | None:
-        """Return, once, what a poll has brought to an owner."""
+        """Return, once, the grant that a poll has brought to an owner."""
         waiter = self._waiters.get(owner)
         if waiter is None or waiter.grant is None:
             return None
@@ -104,14 +104,14 @@ class Listener:
         grant, waiter.grant = waiter.grant, None
         return grant
 
-    def asks(self, owner: str) -> None:
-        """Name an owner in no poll from now on, because a call of its own is sent."""
+    def exclude_from_polls(self, owner: str) -> None:
+        """List an owner in no poll from now on, because it sends a call of its own."""
         self._queued.discard(owner)
 
     def queued(self, owner: str) -> float:
-        """Name an owner in polls from now on, because it was told that it stands in the queue.
+        """List an owner in polls from now on, because by its last reply it is in the queue.
 
-        Returns the seconds after which it should look by itself all the same.
+        Return the seconds after which it should send a call of its own all the same.
         """
         self._queued.add(owner)
         if owner in self._waiters:
@@ -119,18 +119,18 @@ class Listener:
         return POLLED_LOOK_S if len(self._waiters) <= BATCH_MAX else LOOK_S
 
     def void(self, owner: str) -> None:
-        """Forget what a poll has brought to an owner that takes its attempt back."""
+        """Drop the grant that a poll has brought to an owner that withdraws its attempt."""
         self._queued.discard(owner)
         self.pushed_grant(owner)
 
     def close_nowait(self) -> None:
-        """End without waiting."""
+        """Stop the jobs without waiting."""
         self._closing = True
         self._changed.set()
         self._replicas.close_polls()
 
     async def close(self) -> None:
-        """End."""
+        """Stop the jobs, and wait for that."""
         self.close_nowait()
         for job in self._jobs:
             self._changed.set()
@@ -152,7 +152,7 @@ class Listener:
                 continue
             try:
                 await self._poll_once(waiters, number)
-            except BaseException:  # all tasks of the loop were cancelled: this one begins anew
+            except BaseException:  # all tasks of the loop were cancelled: this one is started again
                 self._poll_again()
                 raise
 
@@ -165,7 +165,7 @@ class Listener:
             self._poll_again()
 
     def _next(self) -> tuple[dict[str, Waiter], int]:
-        """Who is to be polled for, if anybody is whom no poll names; and the number of the poll."""
+        """Return the waiters of the next poll, none if all are in a poll, and its number."""
         with self._mutex:
             if not self._stale:
                 return {}, 0
@@ -186,7 +186,7 @@ class Listener:
         return waiter.grant is None and owner in self._queued
 
     async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
-        """Poll once, and hand over what it brings."""
+        """Poll once, and pass on the grants."""
         attempts, sent_at = self._attempts, self._world.now()
         numbers = {owner: attempts.number(owner) for owner in waiters}
         wants = [self._bodies.want(w.request, numbers[o]) for o, w in waiters.items()]
@@ -201,11 +201,11 @@ class Listener:
             self._poll_again()
 
     async def _granted(self, waiter: Waiter, grant: Grant, number: int) -> None:
-        """Hand a lease to its waiter; one that came too late is given back.
+        """Pass a grant to its waiter; withdraw it if its attempt is over.
 
-        What an attempt got that was taken back since, and is followed by another, is not told.
+        The grant of an attempt that was withdrawn since, and followed by another, is dropped.
 
-        An owner that is not known here any more may hold the lock by now: then it stays held.
+        An owner that is no longer registered here may hold the lock by now: then it stays held.
         """
         owner = waiter.request.owner
         if self._attempts.is_over(owner):
@@ -215,13 +215,13 @@ class Listener:
             waiter.signal.set()
 
     def _poll_again(self) -> None:
-        """Have those polled for that still wait."""
+        """Start the next poll if there are waiters left."""
         if any(self._is_waiting(owner, waiter) for owner, waiter in snapshot(self._waiters)):
             self._stale = True
             self._changed.set()
 
     def _poll_anew(self) -> None:
-        """Have those polled for that wait, beside the poll that is under way."""
+        """Start a new poll for all waiters, which supersedes the one in progress."""
         self._stale = True
         with self._mutex:
             if not self._idle and len(self._jobs) < JOBS and not self._closing:
@@ -236,7 +236,7 @@ class Listener:
 def _read_poll(
     by_id: Mapping[str, Waiter], sent_at: float, now: Callable[[], float], answer: dict[str, Any]
 ) -> tuple[list[tuple[Waiter, Grant]], bool]:
-    """What a poll brings, and whether a newer one has taken over."""
+    """Decode the reply to a poll: the grants, and whether a newer poll has superseded it."""
     granted: list[tuple[Waiter, Grant]] = []
     for lease in answer["granted"]:
         waiter = by_id.get(lease["id"])

@@ -1,4 +1,4 @@
-"""The bodies of calls and answers, as ``docs/openapi.json`` describes them."""
+"""The bodies of requests and replies, as ``docs/openapi.json`` describes them."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ from ...model import (
 )
 
 ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
-DRIFT = 0.01  # of a wait: how far our clock and the node's may run apart, as over a lease
+DRIFT = 0.01  # of a wait: how far our clock and the node's may drift apart, as over a lease
 BATCH_MAX = 1000  # entries of one call
-LOOK_S = 60.0  # for those whom no poll names
+LOOK_S = 60.0  # for waiters that are in no poll
 LOSSES: dict[str, Loss] = {"expired": "expired", "revoked": "revoked", "session": "session"}
-ANONYMOUS = "anonymous"  # the identity of everybody, where the service has no others
+ANONYMOUS = "anonymous"  # the identity of all clients if the service has no others
 
 
 def id_of(owner: str) -> str:
-    """The id by which the service knows an owner: the owner itself, where that can be one."""
+    """Return the service's id of an owner: the owner itself if that is valid, else its hash."""
     return owner if ID.fullmatch(owner) else hashlib.sha256(owner.encode()).hexdigest()
 
 
 class Bodies:
-    """What is sent and answered of names, which all begin with a prefix on the way."""
+    """Encodes and decodes the bodies of one client, which add its prefix to all names."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
     def name(self, name: str) -> dict[str, object]:
-        """A name, and no more."""
+        """Encode a name alone."""
         return {"name": self._prefix + name}
 
     def unwanted(
         self, name: str, owner: str, share: Share | None, attempt: int
     ) -> dict[str, object]:
-        """An attempt, as it is taken back."""
+        """Encode an attempt for ``withdraw``."""
         body: dict[str, object] = {"name": self._prefix + name, "id": id_of(owner)}
         if share is not None:
             body["role"] = role_of(share)
@@ -65,36 +65,36 @@ class Bodies:
         return body
 
     def want(self, request: Request, attempt: int) -> dict[str, object]:
-        """A request, as it is waited for."""
+        """Encode a request for ``wait``."""
         body = self.unwanted(request.name, request.owner, request.share, attempt)
         return {**body, "ttl": request.ttl, "meta": json.loads(request.meta)}
 
     def acquire(self, request: Request, attempt: int, keep: bool) -> dict[str, object]:
-        """A request, as it is sent; with ``keep`` it joins the queue of a lock that is held."""
+        """Encode a request for ``acquire``; with ``keep`` it joins the queue of a held lock."""
         body = self.want(request, attempt)
         return {**body, "keep": True} if keep else body
 
     def held(self, grant: Grant, attempt: int = 0) -> dict[str, object]:
-        """A grant, as its holder claims it."""
+        """Encode a grant for ``renew`` and ``release``."""
         body = self.unwanted(grant.name, grant.owner, grant.share, attempt)
         if grant.share is not None and grant.share.slot is not None:
             body["slot"] = grant.share.slot
         return {**body, "fence": grant.fence, "ttl": grant.ttl}
 
     def page(self, prefix: str, after: str | None) -> dict[str, str]:
-        """What asks for a page of holders; ``after`` is what the page before said."""
+        """Return the query for a page of holders; ``after`` is the ``next`` of the page before."""
         query = {"prefix": self._prefix + prefix}
         return query if after is None else {**query, "after": after}
 
     def read_page(self, answer: dict[str, Any]) -> tuple[list[Holding], str | None]:
-        """A page of holders, and where the next begins."""
+        """Decode a page of holders, and the ``after`` of the next page."""
         after = answer["next"]
         return [self._holding(one) for one in answer["locks"]], None if after is None else str(
             after
         )
 
     def _holding(self, answer: dict[str, Any]) -> Holding:
-        """A holder."""
+        """Decode a holder."""
         return Holding(
             str(answer["name"]).removeprefix(self._prefix),
             int(answer["fence"]),
@@ -108,7 +108,7 @@ class Bodies:
         )
 
     def read_state(self, answer: dict[str, Any]) -> State:
-        """Who holds a name, and who waits."""
+        """Decode the holders and waiters of a name."""
         waiters = [
             Waiting(float(one["since"]), _meta(one), cast("Role", str(one.get("role", "lock"))))
             for one in answer["waiters"]
@@ -119,9 +119,9 @@ class Bodies:
 
 
 def read_lease(answer: dict[str, Any], request: Request, sent_at: float, now: float) -> Grant:
-    """The grant of a lease. It holds since the service waited, counted from when we asked.
+    """Decode a lease. Its ttl counts from when the request was sent, plus the service's wait.
 
-    A wait that is said to be longer than ours was tells nothing.
+    A reported wait that is longer than the time since then is ignored.
     """
     waited = float(answer["waited"])
     since = sent_at + waited * (1 - DRIFT)
@@ -133,20 +133,20 @@ def read_lease(answer: dict[str, Any], request: Request, sent_at: float, now: fl
     return granted(request.name, request.owner, fence, request.ttl, asked_at, share)
 
 
-def read_place(answer: dict[str, Any]) -> Busy:
-    """A place in the queue."""
+def read_position(answer: dict[str, Any]) -> Busy:
+    """Decode a position in the queue."""
     return read_busy(answer, True)
 
 
 def read_busy(answer: Mapping[str, Any], queued: bool) -> Busy:
-    """A definite no, with what is known of who holds the lock."""
+    """Decode a refusal, with the position and the meta of the holder if they are known."""
     position, holder = answer.get("position"), answer.get("holder")
     words = json.dumps(holder) if isinstance(holder, dict) else ""
     return refused(LOOK_S, position if isinstance(position, int) else None, queued, words)
 
 
 def read_renewals(wished: Sequence[Grant], answer: dict[str, Any]) -> list[Grant | Gone]:
-    """What became of renewals."""
+    """Decode the results of renewals."""
     return [
         grant if one["held"] is True else Gone(LOSSES[one["loss"]], str(one["reason"]))
         for grant, one in zip(wished, answer["leases"], strict=True)
@@ -154,7 +154,7 @@ def read_renewals(wished: Sequence[Grant], answer: dict[str, Any]) -> list[Grant
 
 
 def read_releases(count: int, answer: dict[str, Any]) -> list[bool]:
-    """What became of so many releases."""
+    """Decode the results of ``count`` releases."""
     freed = [one["released"] is True for one in answer["leases"]]
     if len(freed) != count:
         raise ValueError("another number of leases")
@@ -162,16 +162,16 @@ def read_releases(count: int, answer: dict[str, Any]) -> list[bool]:
 
 
 def read_done(answer: dict[str, Any]) -> None:
-    """Nothing but that it was done."""
+    """Decode a reply without content."""
 
 
 def read_items(answer: dict[str, Any]) -> dict[str, int]:
-    """What is remembered for a name."""
+    """Decode the numbers that are remembered for a name."""
     return {str(item): int(number) for item, number in answer["items"].items()}
 
 
 def _meta(answer: dict[str, Any]) -> Meta:
-    """The words of a holder; that nobody is known by name here is not one of them."""
+    """Decode the meta of a holder, without the identity ``anonymous``."""
     words: dict[str, Any] = dict(answer["meta"])
     if words.get("identity") == ANONYMOUS:
         del words["identity"]
@@ -179,19 +179,19 @@ def _meta(answer: dict[str, Any]) -> Meta:
 
 
 class About(NamedTuple):
-    """What a service says of itself."""
+    """What a service reports about itself."""
 
     engine: str
     version: str
     identity: str
     traits: Traits
-    """Of its engine; everybody who calls the service meets in it."""
+    """Those of its engine, which all clients of the service share."""
     scope: str
-    """Of its engine."""
+    """The scope of its engine."""
     session_bound: bool
     first_holds: bool
     verbs: frozenset[str]
-    """What this identity may do, whatever the name."""
+    """The verbs that this identity may use, for some name at least."""
 
 
 def _longest(found: object) -> float | None:
@@ -199,7 +199,7 @@ def _longest(found: object) -> float | None:
 
 
 def read_about(answer: dict[str, Any]) -> About:
-    """What a service says of itself."""
+    """What a service reports about itself."""
     found = answer["traits"]
     safety: Safety = "correctness" if found["safety"] == "correctness" else "efficiency"
     flags = ("fence", "fifo", "push", "durable", "revoke", "scan", "portable", "shared")

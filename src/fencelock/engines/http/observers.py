@@ -1,4 +1,4 @@
-"""Tell those who observe a name that it may have changed: one poll of the service for each."""
+"""Wake observers of a name when it may have changed: one poll of the service for each."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ RETRY_S = 0.2
 
 
 class Observer:
-    """One who observes a name."""
+    """One observer of a name."""
 
     def __init__(self, name: dict[str, object], signal: Signal, seen: str) -> None:
         self.name = name
         self.signal = signal
         self.seen = seen
-        """What the service called the state of the name when it was last seen."""
+        """The service's tag of the state of the name when it was last read."""
         self.ended = False
 
 
 class Observers:
-    """Those of one client."""
+    """The observers of one client."""
 
     def __init__(self, world: World, replicas: Replicas) -> None:
         self._world = world
@@ -32,14 +32,14 @@ class Observers:
         self._all: list[Observer] = []
 
     async def observe(self, name: dict[str, object], signal: Signal) -> None:
-        """Have the signal set from now on."""
+        """Start to poll for a name, and set the signal on each change."""
         seen = await self._replicas.look("observe", {**name, "hold": 0.0}, _read_seen)
         observer = Observer(name, signal, seen)
         self._all.append(observer)
         self._world.spawn(self._poll(observer), "fencelock-observer")
 
     def unobserve(self, signal: Signal) -> None:
-        """End what ``observe`` began. Its poll ends by itself."""
+        """Stop an observer. Its poll in progress ends by itself."""
         for observer in self._all:
             if observer.signal is signal:
                 self._all.remove(observer)
@@ -52,7 +52,7 @@ class Observers:
             try:
                 seen = await self._replicas.look("observe", body, _read_seen, POLL_S)
             except FencelockError:
-                observer.signal.set()  # what is announced meanwhile is lost
+                observer.signal.set()  # a change meanwhile would be missed
                 await sleep(self._world, RETRY_S)
                 continue
             if seen != observer.seen:
@@ -60,7 +60,7 @@ class Observers:
                 observer.signal.set()
 
     def close(self) -> None:
-        """End all."""
+        """Stop all observers."""
         for observer in self._all:
             observer.ended = True
 

@@ -1,4 +1,4 @@
-"""Make the calls of a service and read what its nodes answer. The nodes are replicas."""
+"""Send calls to the nodes of a service, which are replicas, and read their replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .settings import Settings, token_of
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[dict[str, Any]], T]
-"""Makes something of the members of an answer; an error in it means that it cannot be read."""
+"""Decodes the members of a reply; an error in it means that the reply cannot be decoded."""
 SCHEMA = 1
 FAILED, UNSUPPORTED, CANNOT_SERVE = 500, 501, 503
 
@@ -42,24 +42,24 @@ class Replicas:
         headers = (
             ("host", node.where),
             ("user-agent", "fencelock"),
-            ("fencelock-undelivered", "keep"),  # who was not told asks again, elsewhere perhaps
-            ("fencelock-names", "exact"),  # ours are compared byte by byte, whatever the engine
+            ("fencelock-undelivered", "keep"),  # the owner retries, perhaps at another node
+            ("fencelock-names", "exact"),  # names are compared byte by byte, whatever the engine
         )
         token = token_of(self._settings)
         return headers if token is None else (*headers, ("authorization", f"Bearer {token}"))
 
     async def get(self, verb: str, read: Reader[T], query: Mapping[str, str] | None = None) -> T:
-        """Read something; that no answer came changes nothing."""
+        """Send a GET, which changes nothing, even without a reply."""
         target = f"{verb}?{urlencode(query)}" if query else verb
         return await self._look("GET", target, None, read, self._settings.request_timeout, "calls")
 
     async def about(self, read: Reader[T]) -> T:
-        """Have the service say what it is; what says something else is none."""
+        """Read what the service reports about itself; Misconfigured if it is not a lock service."""
         timeout = self._settings.request_timeout
         return await self._look("GET", "about", None, read, timeout, "calls", not_a_service)
 
     async def look(self, verb: str, body: object, read: Reader[T], hold: float = 0.0) -> T:
-        """Make a call that changes nothing, and may wait so long."""
+        """Send a call that changes nothing, and that the node may hold for ``hold`` seconds."""
         seconds, purpose = self._settings.request_timeout + hold, "polls" if hold else "calls"
         return await self._look("POST", verb, body, read, seconds, cast("Purpose", purpose))
 
@@ -87,7 +87,7 @@ class Replicas:
         timeout: float | None = None,
         purpose: Purpose = "calls",
     ) -> T:
-        """Make a call that changes something, and return what was answered."""
+        """Send a call that changes something, and return its decoded reply."""
         seconds = self._settings.request_timeout if timeout is None else timeout
         return self.read(await self.send("POST", verb, body, seconds, purpose), read)
 
@@ -97,7 +97,7 @@ class Replicas:
         read: Reader[T],
         garbled: Callable[[str], FencelockError] = unreadable,
     ) -> T:
-        """Read an answer; raise what it says where it is no success."""
+        """Decode a reply; raise its error if it is not a success."""
         if response.status not in (200, 202):
             raise mapped(response, response.where)
         found = body_of(response)
@@ -111,13 +111,13 @@ class Replicas:
     async def send(
         self, method: str, verb: str, body: object, timeout: float, purpose: Purpose
     ) -> Response:
-        """Have a node answer."""
+        """Send a call to a node, and return its response."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         target = f"{self._settings.path}/v1/{verb}"
         return await self._nodes.send(method, target, data, timeout, purpose)
 
     def close_polls(self) -> None:
-        """End the polls: no more can be made."""
+        """End all polls, and refuse new ones."""
         self._nodes.close_polls()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Read from a URL how to reach the nodes of a service, and as whom."""
+"""Read the settings of the connections to the nodes of a service, and the token, from a URL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common
 
 PORTS = {"http": 80, "https": 443}
 VARIABLE = "FENCELOCK_TOKEN"
-TOKEN = re.compile(r"[!-~]{1,4096}")  # what a header can carry, without spaces
+TOKEN = re.compile(r"[!-~]{1,4096}")  # the characters of a header's value, without spaces
 PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
@@ -32,14 +32,14 @@ OPTIONS: dict[str, Reader] = {
 
 
 class Settings(NamedTuple):
-    """Where the nodes are, and how they are called."""
+    """The addresses of the nodes, and the options of the calls."""
 
     nodes: tuple[tuple[str, int], ...]
     tls: Tls | None
     path: str
-    """What stands before the path of every call."""
+    """The prefix of the path of every call."""
     prefix: str
-    """What all names begin with on the way."""
+    """The prefix of all names that are sent."""
     token: str | None
     token_file: str | None
     request_timeout: float
@@ -53,9 +53,9 @@ class Settings(NamedTuple):
 
 
 def without_token(address: Address) -> Address:
-    """Move the token of a URL to where no message shows it: ``https://TOKEN@host`` has it as user.
+    """Move the token of ``https://TOKEN@host`` from user to password, which no message shows.
 
-    ``https://anything:TOKEN@host`` serves, too, where a program insists on a user.
+    ``https://anything:TOKEN@host`` works, too, for programs that require a user.
     """
     if address.user is None and address.password is None:
         return address
@@ -93,7 +93,7 @@ def read(address: Address) -> Settings:
 
 
 def _token(address: Address) -> str | None:
-    """The token of an option, of the URL, or of the environment where no other is named."""
+    """Return the token of an option, of the URL, or else of the environment."""
     options = address.options
     if options.get("token") is not None and options.get("token_file") is not None:
         raise Misconfigured("token= and token_file= both name a token: leave one out")
@@ -111,7 +111,7 @@ def _token(address: Address) -> str | None:
 
 
 def token_of(settings: Settings) -> str | None:
-    """The token to send; that of a file is read anew, because it is replaced when it changes."""
+    """Return the token to send; a token file is read every time, because it may be replaced."""
     if settings.token_file is None:
         return settings.token
     try:

@@ -1,7 +1,7 @@
 """A mutex that is passed on in the order of arrival, in either flavor.
 
-An exception of a signal handler may end whoever has it at any step. So a turn lasts for as long as
-somebody knows it, and no longer.
+An exception of a signal handler may end the call that has it at any step. So a permit is valid only
+as long as some reference to it exists.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from weakref import ReferenceType, ref
 
 from ...world import Signal, World
 
-LOOK_S = 0.1  # how often who waits looks whether a turn was lost
+CHECK_S = 0.1  # how often a waiting caller checks whether a permit was lost
 
 
 class Permit:
-    """The right to be the only one."""
+    """The ownership of a ``FairMutex``."""
 
     __slots__ = ("__weakref__",)
 
 
 class FairMutex:
-    """Whoever has acquired it keeps the others out until it releases it."""
+    """A mutex: one permit is valid at a time."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -30,7 +30,7 @@ class FairMutex:
         self._queue: deque[tuple[Signal, Permit]] = deque()
 
     def try_acquire(self) -> Permit | None:
-        """Acquire it if nobody has it."""
+        """Acquire the mutex if it is free; else return None."""
         with self._mutex:
             if self._is_taken():
                 return None
@@ -42,7 +42,7 @@ class FairMutex:
         return self._turn is not None and self._turn() is not None
 
     async def acquire(self, deadline: float) -> Permit | None:
-        """Wait for one's turn; None when the deadline came first."""
+        """Acquire the mutex, and wait for it; None when the deadline came first."""
         with self._mutex:
             turn = Permit()
             if not self._is_taken():
@@ -55,7 +55,7 @@ class FairMutex:
             acquired = await self._wait(signal, deadline)
         finally:
             if not acquired and not self._leave(signal, turn):
-                self.release(turn)  # it was our turn just now
+                self.release(turn)  # the permit became valid just now
         return turn if acquired else None
 
     async def _wait(self, signal: Signal, deadline: float) -> bool:
@@ -63,7 +63,7 @@ class FairMutex:
             now = self._world.now()
             if now >= min(deadline, self._world.limit()):
                 return False
-            if not await self._world.wait(signal, min(deadline, now + LOOK_S)):
+            if not await self._world.wait(signal, min(deadline, now + CHECK_S)):
                 with self._mutex:
                     if not self._is_taken():
                         self._pass_on()
@@ -77,7 +77,7 @@ class FairMutex:
             return True
 
     def release(self, turn: Permit) -> None:
-        """Pass it on to the next."""
+        """Release the mutex to the first caller in the queue, if this permit is valid."""
         with self._mutex:
             if self._turn is not None and self._turn() is turn:
                 self._turn = None

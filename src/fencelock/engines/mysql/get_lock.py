@@ -1,8 +1,9 @@
-"""The SQL of ``mode=advisory``: ``GET_LOCK`` and fences, for either kind of server.
+"""The SQL of ``mode=advisory``: ``GET_LOCK`` and fences, for MariaDB and MySQL.
 
-MariaDB draws the fence from a sequence in the same expression, and waits for fractions of seconds.
-MySQL has neither: there a counter in the server's memory is the second statement of the packet, and
-a wait of less than a second is a longer one whose statement is ended in time.
+MariaDB draws the fence from a sequence in the same expression, and its ``GET_LOCK`` takes fractions
+of a second. MySQL can do neither: there the second statement of the packet raises a counter in the
+server's memory, and a wait with a fraction is a longer one whose statement is ended by
+``MAX_EXECUTION_TIME``.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from .literals import NOW, lock_literal, micros, text
 from .names import lock_name
 from .wire.codec import Reply, ServerError
 
-LEFT_US = 60_000_000  # how long after its end a row about a holder may lie there
+LEFT_US = 60_000_000  # how long a holder's row stays after its end
 
 
 def identity_lock(session: object) -> str:
-    """The lock by which a session of ours is known: whoever has it is no stranger."""
+    """Return the name of the lock, as SQL, that only this session of ours has."""
     return f"CONCAT('fencelock:session:',{session})"
 
 
 class HolderRow(NamedTuple):
-    """What is written about a hold, for whoever wants to know."""
+    """The row of the table of holders that describes a hold."""
 
     name: str
     owner: str
@@ -46,16 +47,16 @@ class GetLockSql:
         self._table = table
         self._holders = f"{table}_holders"
         self.is_mariadb = True
-        """Whose server it is, once that is known."""
+        """Whether the server is MariaDB, not MySQL; set once that is known."""
 
-    # Taking and giving back
+    # Locking and unlocking
 
     @property
     def session_setup(self) -> str:
-        """Begin a session: fences are lifted above the clock and above the lasting mark.
+        """The statements that begin a session: fences are raised above the clock and the mark.
 
-        The mark is then committed, which puts on disk what a sequence has only promised to. The
-        last reply has the number of the session.
+        The mark is a row of a durable table. Its commit also puts the change of the sequence on
+        disk, which is not certain before. The last reply has the id of the session.
         """
         mark = f"{self._table}_fence"
         if self.is_mariadb:
@@ -76,7 +77,7 @@ class GetLockSql:
         )
 
     def acquire(self, lock: str, wait: float) -> str:
-        """Take a lock, and wait so long for it. ``read_fence`` reads the replies."""
+        """Take a lock, and wait so many seconds for it. ``read_fence`` reads the replies."""
         name = lock_literal(lock)
         if self.is_mariadb:
             return f"SELECT IF(GET_LOCK({name},{wait})=1,NEXTVAL({self._table}_sequence),0)"
@@ -88,7 +89,7 @@ class GetLockSql:
         return f"SELECT {brief} GET_LOCK({name},{seconds + 1});{count}"
 
     def read_fence(self, replies: list[Reply]) -> int | None:
-        """The fence, or 0 when the lock was not given; None when the counter has lost its row."""
+        """Return the fence, 0 if the lock was not granted, None if the counter has lost its row."""
         if self.is_mariadb:
             return int(replies[0].rows[0][0] or 0)
         if replies[0].rows != [(b"1",)]:
@@ -96,9 +97,9 @@ class GetLockSql:
         return replies[1].insert_id or None
 
     def release(self, lock: str, shown_owner: str = "") -> str:
-        """Give a lock back; one that the session does not have stays as it is.
+        """Release a lock; one that another session has stays as it is.
 
-        The row about its holder goes first, if there is one.
+        The holder's row is deleted first, if there may be one.
         """
         hide = ""
         if shown_owner:
@@ -112,7 +113,7 @@ class GetLockSql:
     # Who holds
 
     def show(self, rows: Sequence[HolderRow]) -> str:
-        """Write about holders."""
+        """Write the rows of holders, and delete old ones."""
         values = ",".join(
             f"({text(r.name)},{text(r.owner)},{r.session},{r.fence},{micros(r.ttl)},"
             f"{NOW}-{micros(r.age)},{NOW}+{micros(r.left)},{text(r.meta)})"
@@ -125,9 +126,9 @@ class GetLockSql:
         )
 
     def holder(self, name: str) -> str:
-        """Read which session has a lock, and the row about it. ``read_holder`` reads the replies.
+        """Read which session has a lock, and its holder's row. ``read_holder`` reads the replies.
 
-        MySQL takes no NULL for a name, where MariaDB answers NULL.
+        MySQL refuses NULL as the name of a lock, where MariaDB returns NULL.
         """
         return (
             f"SET @s=IS_USED_LOCK({lock_literal(lock_name(name))});"
@@ -138,14 +139,14 @@ class GetLockSql:
 
 
 def read_users(replies: list[Reply]) -> list[int]:
-    """The session that has each lock, or 0."""
+    """Return the id of the session that has each lock, or 0."""
     return [int(used or 0) for used in replies[-1].rows[0]]
 
 
 def read_holder(name: str, replies: list[Reply]) -> tuple[Holding | None, bool]:
-    """Who holds a name, and whether a row about it is still to come.
+    """Return who holds a name, and whether the holder's row is still to come.
 
-    Of a session that is not one of ours, only its number is known.
+    Of a session that is not a client's of this library, only its id is known.
     """
     _, used, rows = replies
     session, ours = used.rows[0]
@@ -159,6 +160,6 @@ def read_holder(name: str, replies: list[Reply]) -> tuple[Holding | None, bool]:
 
 
 def is_interrupted(error: EngineError) -> bool:
-    """Whether a statement was ended because its time was over, or by KILL QUERY."""
+    """Return whether a statement was ended by its timeout, or by KILL QUERY."""
     cause = error.__cause__
     return isinstance(cause, ServerError) and cause.code in INTERRUPTED

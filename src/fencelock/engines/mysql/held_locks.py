@@ -1,7 +1,7 @@
-"""What one client holds by ``GET_LOCK``: extended, given back when it is over, and forgotten.
+"""The registry of the locks that one client holds by ``GET_LOCK``: it extends and releases them.
 
-The server gives a lock to a session and knows no owners. So who of this client holds what is known
-here alone; whoever would change it has locked the session that carries it.
+The server grants a lock to a session and knows no owners. So only this registry knows which owner
+holds which lock; a call that changes a hold has locked its session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .wire.session_pool import Session, SessionHold, SessionPool, idle_limit
 
 
 class HeldLocks:
-    """The locks of one client, by the name that the server knows them by."""
+    """The locks of one client, by their names on the server."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class HeldLocks:
         self._table = table
         self._sql = sql
         self._freed = freed
-        """Called with a lock that is held no more."""
+        """Called with the name of a lock that is no longer held."""
         self._all: dict[str, SessionHold] = {}
         self.expiry = HoldExpiry(world, self._all, self._expire, self._show_what_lasts)
 
@@ -50,7 +50,7 @@ class HeldLocks:
         return self._all.get(lock)
 
     def of(self, name: str, owner: str) -> SessionHold | None:
-        """What an owner holds by a name."""
+        """Return an owner's hold of a name, if its connection is open."""
         hold = self._all.get(lock_name(name))
         if hold is None or hold.owner != owner:
             return None
@@ -60,11 +60,11 @@ class HeldLocks:
         return hold
 
     def is_alive(self, hold: SessionHold) -> bool:
-        """Whether a hold goes on, as far as is known here."""
+        """Return whether a hold is still valid, as far as this client knows."""
         return not hold.session.connection.is_closed and hold.until > self._world.now()
 
     def holding(self, name: str) -> Holding | None:
-        """Who of this client holds a name."""
+        """Return the holder of a name, if it is one of this client."""
         hold = self._all.get(lock_name(name))
         if hold is None or not self.is_alive(hold):
             return None
@@ -74,14 +74,14 @@ class HeldLocks:
     def add(
         self, session: Session, request: Request, lock: str, fence: int, now: float, until: float
     ) -> None:
-        """Remember that a session was given a lock, for whoever requested it."""
+        """Register a lock that was granted to a session, for the owner of a request."""
         hold = SessionHold(request, lock, session, fence, now)
         hold.until = until
         self._all[lock] = session.holds[lock] = hold
         self.expiry.expect(min(now + SHOW_S, until))
 
     async def confirm(self, hold: SessionHold, ttl: float) -> float | None:
-        """See that the server still has it so, and extend it from now on; None when it is over."""
+        """Confirm a hold on the server and extend it; return the time of that, or None if lost."""
         now, session = self._world.now(), hold.session
         lent = await self._sessions.lock(session, self._request_timeout)
         if lent is None:
@@ -101,7 +101,7 @@ class HeldLocks:
             self._sessions.give_back(lent)
 
     async def extend(self, grants: Sequence[Grant]) -> dict[str, Grant]:
-        """Extend holds, by session, and write about those that others can read about."""
+        """Extend holds, one request per session, and update the rows of those that are shown."""
         batches: dict[Session, list[tuple[SessionHold, Grant]]] = {}
         for grant in grants:
             hold = self.of(grant.name, grant.owner)
@@ -127,7 +127,7 @@ class HeldLocks:
     async def _extend(
         self, session: Session, batch: Sequence[tuple[SessionHold, Grant]]
     ) -> dict[str, Grant]:
-        """Show the server that a session lives, and see that it still has its locks."""
+        """Show the server that a session is alive, and check that it still has its locks."""
         limit = max(session.limit, *(idle_limit(grant.ttl) for _, grant in batch))
         lent = await self._sessions.lock(session, self._request_timeout)
         if lent is None:
@@ -152,7 +152,7 @@ class HeldLocks:
         return answers
 
     async def free(self, hold: SessionHold) -> bool:
-        """Give a lock back; False when its session had lost it."""
+        """Release a lock; False if it was lost or its lease was over."""
         lent = self._sessions.try_lock(hold.session)
         if lent is None:
             lent = await self._sessions.lock(hold.session, self._request_timeout)
@@ -165,7 +165,7 @@ class HeldLocks:
             self._sessions.give_back(lent)
 
     async def _release(self, hold: SessionHold) -> bool:
-        """Give a lock back on its session, which was locked."""
+        """Release a lock on its session, which the caller has locked."""
         now, session = self._world.now(), hold.session
         if self._all.get(hold.lock) is not hold:
             return False
@@ -175,11 +175,11 @@ class HeldLocks:
         finally:
             if session.connection.is_closed:
                 self.forget(hold)
-        self.forget(hold)  # the session lives, and so did the lock
+        self.forget(hold)  # the session is alive, so it had the lock until now
         return hold.until > now
 
     def forget(self, hold: SessionHold) -> None:
-        """It is over."""
+        """Remove a hold that is over."""
         hold.over = True
         hold.session.holds.pop(hold.lock, None)
         if self._all.get(hold.lock) is hold:
@@ -187,14 +187,14 @@ class HeldLocks:
         self._freed(hold.lock)
 
     async def _expire(self, lock: str, hold: SessionHold) -> None:
-        """Give back what nobody has renewed."""
+        """Release a hold that was not renewed."""
         try:
             await self.free(hold)
         except FencelockError:
-            pass  # its session is over, and the lock with it; else there is a next time
+            pass  # its session has ended, and the lock with it; else the timer tries again
 
     async def _show_what_lasts(self, now: float) -> float:
-        """Write about what is held for a while; return when to look again."""
+        """Write the rows of locks that are held for a while; return when to call this again."""
         lasting: list[SessionHold] = []
         again = NEVER
         for hold in list(self._all.values()):

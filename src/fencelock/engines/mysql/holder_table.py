@@ -1,9 +1,9 @@
-"""Who holds what by ``GET_LOCK``, for whoever wants to know.
+"""The table of holders: who holds which lock by ``GET_LOCK``, for people to read.
 
-The server knows only which session has a lock, and a session cannot say more of itself: its
-attributes are those that it connected with. So a hold is written to a table, but not at once: a
-commit costs several times what ``GET_LOCK`` does, and most holds are short. Whoever looks at a lock
-and finds it held by a session of ours without a row waits for the row, which is on its way.
+The server knows only which session has a lock, and a session cannot publish more: its connection
+attributes are fixed when it connects. So a hold is written to a table, but not at once: a commit
+costs several times what ``GET_LOCK`` does, and most holds are short. A reader that finds a lock
+held by a session of ours without a row waits for the row, which is about to be written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .get_lock import GetLockSql, HolderRow, read_holder
 from .wire.pool import Pool
 from .wire.session_pool import SessionHold
 
-SHOW_S = 0.05  # a hold that lasts so long is written down
+SHOW_S = 0.05  # a hold that lasts so long is written to the table
 ON_ITS_WAY_S = 5.0
-LOOK_S = 0.01
+RETRY_S = 0.01
 
 
 class HolderTable:
@@ -33,21 +33,21 @@ class HolderTable:
         self._mutex = FairMutex(world)
 
     async def show(self, holds: Sequence[SessionHold]) -> None:
-        """Write about some holds; what does not succeed is tried again by the next renewal."""
+        """Write the rows of some holds; after a failure the next renewal tries again."""
         turn = await self._mutex.acquire(self._world.now() + ON_ITS_WAY_S)
         if turn is None:
             return
-        try:  # one after the other: an older row must not overwrite a newer one
+        try:  # one write at a time: an older row must not overwrite a newer one
             await self._show([hold for hold in holds if not hold.over])
         except FencelockError:
-            pass  # who looks then sees the session only
+            pass  # until then a reader sees the session only
         finally:
             self._mutex.release(turn)
 
     async def _show(self, holds: Sequence[SessionHold]) -> None:
         now = self._world.now()
         for hold in holds:
-            hold.shown = True  # before it is: its release must see to the row
+            hold.shown = True  # before it is written: its release must delete the row
         if holds:
             rows = [
                 HolderRow(
@@ -65,10 +65,10 @@ class HolderTable:
             await self._pool.query(self._sql.show(rows))
 
     async def holding(self, name: str) -> Holding | None:
-        """Read who holds a name: the row, or merely the session where it is not one of ours."""
+        """Read who holds a name: the row, or only the session's id if it is not one of ours."""
         give_up = self._world.now() + ON_ITS_WAY_S
         while True:
             holding, row_to_come = read_holder(name, await self._pool.query(self._sql.holder(name)))
             if not row_to_come or self._world.now() >= give_up:
                 return holding
-            await sleep(self._world, LOOK_S)
+            await sleep(self._world, RETRY_S)

@@ -1,8 +1,8 @@
 """``mode=lease``: a lock is a row with an end, tied to no session.
 
-The recipe is that of ``memory.py``. A free lock that nobody waits for is taken by one statement and
-given back by one; whatever is unusual is decided by one packet that locks the row of the name first
-(``lease_sql.py``). A waiter in another process is woken by whoever hands it the lock
+The protocol is that of ``memory.py``. A free lock that nobody waits for is taken by one statement
+and released by one; all other cases are decided by one packet that locks the row of the name first
+(``lease_sql.py``). The client that hands a lock to a waiter in another process wakes that process
 (``listener.py``).
 """
 
@@ -24,7 +24,7 @@ from .server import Server
 from .shares import Shares
 from .wire.pool import Pool
 
-LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
+LOOK_S = 60.0  # the listener wakes all waiters; this is the fallback
 CONTENDED_MAX = 1000
 KNOWN_S = 30.0  # half of the time for which the row of a free name stays
 KNOWN_MAX = 10_000
@@ -33,13 +33,13 @@ CLEAN_UP_MAX = 100
 
 
 class LeaseEngine(MysqlEngine):
-    """Locks as rows."""
+    """The protocol of leased rows."""
 
     traits = EVERY_PROMISE
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
-        """This is the default mode; the other is an engine of its own."""
+        """Return the engine of the ``mode`` option; without one, this one."""
         if address.options.get("mode") == "advisory":
             from .advisory import AdvisoryEngine
 
@@ -57,9 +57,9 @@ class LeaseEngine(MysqlEngine):
         self._memos = Memos(self._pool, settings.table, self._shares.have_tables)
         self._observers = Observers(world, self._memos)
         self._contended: dict[str, bool] = {}
-        """Names that others wait for, too; True where the flag of the queue was seen up."""
+        """Names that others wait for, too; True where the ``queued`` flag was seen up."""
         self._known_until: dict[str, float] = {}
-        """Names whose row is there, and until when that is certain."""
+        """Until when the row of a name is certain to exist, by name."""
         self._clean_up_at = world.now() + CLEAN_UP_S
 
     def traits_on(self, server: Server) -> Traits:
@@ -88,7 +88,7 @@ class LeaseEngine(MysqlEngine):
         name, now, notified = request.name, self.world.now(), False
         if not request.queue:
             if request.waits and name in self._contended:
-                return Busy(LOOK_S)  # it comes again at once, to join the queue
+                return Busy(LOOK_S)  # the caller retries at once, to join the queue
             if fence := await self._take(request, now):
                 return granted(name, request.owner, fence, request.ttl, now)
             if request.waits:
@@ -112,7 +112,7 @@ class LeaseEngine(MysqlEngine):
         return reply.insert_id
 
     async def _join_queue(self, request: Request) -> Busy | None:
-        """Join the queue of a lock that is held; None when it is not so simple."""
+        """Join the queue of a lock that is held; None when ``queue_or_take`` has to decide."""
         flagged = self._contended.get(request.name, False)
         sql = self._sql.join_queue(request, self._listener.inbox, flagged)
         ahead = lease_sql.read_ahead(await self._pool.query(sql))
@@ -120,7 +120,7 @@ class LeaseEngine(MysqlEngine):
         return None if ahead is None else Busy(LOOK_S, ahead, True)
 
     async def _queue_or_take(self, request: Request, now: float, in_vain: bool) -> Grant | Busy:
-        """Decide behind the row of the name: whose turn it is, and who waits."""
+        """Decide, with the row of the name locked, whether to take the lock or to wait."""
         sql = self._sql.queue_or_take(request, self._listener.inbox)
         turn = lease_sql.read_turn(await self._pool.query(sql, wakes=True))
         if turn.ours:
@@ -132,7 +132,7 @@ class LeaseEngine(MysqlEngine):
         return Busy(look_in, turn.ahead, request.queue, turn.meta)
 
     def _expect_a_queue(self, name: str, flagged: bool = False) -> None:
-        """Remember that the short way is in vain for a name: whoever finds no queue forgets it."""
+        """Remember that the fast path would fail for a name, until a call finds no queue."""
         if len(self._contended) >= CONTENDED_MAX:
             self._contended.clear()
         self._contended[name] = flagged
@@ -149,7 +149,7 @@ class LeaseEngine(MysqlEngine):
         return self._listener if request.share is None else self._shares.listener
 
     async def _decline(self, owner: str) -> None:
-        """Give back at once what was handed to an owner of ours that waits no more."""
+        """Return at once what was handed to an owner of ours that no longer waits."""
         try:
             replies = await self._pool.query(self._sql.decline(owner), wakes=True)
         except FencelockError:
@@ -178,7 +178,7 @@ class LeaseEngine(MysqlEngine):
     async def end_in(self, grant: Grant, seconds: float) -> bool:
         if grant.share is not None:
             return await self._shares.end_in(grant, seconds)
-        # A renewal only lengthens what the row of the lock says.
+        # A renewal can only extend the end in the row of the lock.
         (reply,) = await self._pool.query(self._sql.end_in(grant, seconds))
         return reply.affected > 0
 
@@ -210,7 +210,7 @@ class LeaseEngine(MysqlEngine):
         return await self._take_out(name, owner, self._pool)
 
     async def _take_out(self, name: str, owner: str, pool: Pool) -> bool:
-        """Take an owner out of a lock and of its queue; say whether it held."""
+        """Remove an owner from a lock and its queue; return whether it held the lock."""
         left = lease_sql.read_leave(await pool.query(self._sql.leave(name, owner), wakes=True))
         next_owner = left.next_owner
         if left.free_with_flag:
@@ -218,19 +218,19 @@ class LeaseEngine(MysqlEngine):
                 replies = await pool.query(self._sql.lower_flag(name), wakes=True)
                 next_owner = lease_sql.read_next(replies)
             except FencelockError:
-                pass  # whoever comes next does it
+                pass  # the next request for the name does it
         if not self._listener.notify(next_owner):
             self._contended.pop(name, None)
         return left.held
 
     def _remember_row(self, name: str, now: float) -> None:
-        """Remember that the row of a name is there, as long as that is certain."""
+        """Remember that the row of a name exists, as long as that is certain."""
         if len(self._known_until) >= KNOWN_MAX:
             self._known_until.clear()
         self._known_until[name] = now + KNOWN_S
 
     async def _clean_up(self, now: float) -> None:
-        """Now and then remove the rows of names that nobody uses."""
+        """Remove the rows of unused names, at most every ``CLEAN_UP_S``."""
         if now < self._clean_up_at:
             return
         self._clean_up_at = now + CLEAN_UP_S * (1 + self.world.random())
@@ -239,7 +239,7 @@ class LeaseEngine(MysqlEngine):
             for (name,) in replies[-1].rows[:CLEAN_UP_MAX]:
                 await self._take_out(lease_sql.words(name), "-", self._renewals)
         except FencelockError:
-            pass  # another client, or the next time, does it
+            pass  # another client, or the next clean-up, does it
 
     # Inspect and administer
 

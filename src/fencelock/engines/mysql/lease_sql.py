@@ -1,25 +1,26 @@
-"""The SQL of ``mode=lease``: what ``memory.py`` says, said with rows.
+"""The SQL of ``mode=lease``: the protocol of ``memory.py``, in rows.
 
-A lock that nobody contends for is taken by one statement and given back by one. Everything else is
-one packet with a transaction in it that begins by locking the row of the name, so that all who
-change a name or its queue come one after the other. The server runs a packet to its end even if the
-client that sent it freezes: no transaction is ever left open by a client that thinks.
+A lock that nobody contends for is taken by one statement and released by one. Everything else is
+one packet with a transaction in it that begins by locking the row of the name, so that all changes
+to a name or its queue are serialized. The server runs a packet to its end even if the client that
+sent it freezes: no slow client ever leaves a transaction open.
 
-*The flag.* ``queued`` says that somebody may wait. While it is up, no lock is taken or given back
-by the short way, which does not look at the queue. Who holds a lock and who has just joined its
-queue need not wait for each other: joining is an insert, without the row of the name. That is safe
-because of two orders:
+*The flag.* ``queued`` says that some owner may wait. While it is up, no lock is taken or released
+by the fast path, which does not read the queue. A holder and an owner that joins the queue need not
+wait for each other: joining is an insert, without the row of the name. That is safe because of two
+orders:
 
-* Whoever joins first commits its place, and then looks whether the lock is held and the flag is up.
-  Only then does it stay in the queue; otherwise it takes its turn behind the row of the name.
-* The flag is lowered only on a lock that is free already, by a transaction that has its row and
-  looks at the queue after that.
+* A joining request first commits its position, and then checks whether the lock is held and the
+  flag is up. Only then does it stay in the queue; otherwise it is decided with the row of the name
+  locked.
+* The flag is lowered only on a lock that is free already, by a transaction that has locked its row
+  and reads the queue after that.
 
-So of two who meet, one sees the other: a place that was committed before the lock became free is
-seen by whoever would lower the flag, and a later one finds the lock free.
+So of two that meet, one sees the other: a position that was committed before the lock became free
+is seen by the transaction that would lower the flag, and a later one finds the lock free.
 
-The text is in ``sql/lease.sql``; ``literals.py`` has how values stand in it. The functions at the
-end decode what comes back.
+The text is in ``sql/lease.sql``; ``literals.py`` writes the values in it. The functions at the end
+decode the replies.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from .._sql.sections import composed
 from .literals import NOW, known, micros, text
 from .wire.codec import Reply, Row
 
-FORGET_US = 30_000_000  # a waiter that has not looked for so long is dead
+FORGET_US = 30_000_000  # a waiter that was not seen for so long is dead
 UNUSED_US = 60_000_000  # how long the row of a free name stays
-CLAIM_US = 500_000  # how long a lock that was handed over waits for its new holder
+CLAIM_US = 500_000  # how long a waiter has to claim a lock that was handed to it
 WAKEUP_LOCK = "fencelock:"
 
 
@@ -61,7 +62,7 @@ class LeaseSql:
         return self._sql["take"] % _wish(request)
 
     def take_known(self, request: Request) -> str:
-        """Take one whose row is known to be there, at a third of the cost for the server."""
+        """Do as ``take`` where the row is known to exist, at a third of the server's cost."""
         return self._sql["take_known"] % {
             "n": known(request.name),
             "o": text(request.owner),
@@ -70,13 +71,13 @@ class LeaseSql:
         }
 
     def release(self, name: str, owner: str) -> str:
-        """Release a lock that nobody waits for; it affects one row, or none."""
+        """Release a lock that nobody waits for; affects one row, or none."""
         return self._sql["release"] % {"n": known(name), "o": text(owner)}
 
     # With a queue
 
     def queue_or_take(self, request: Request, inbox: str) -> str:
-        """Settle the name, join its queue if so requested, and take the lock if it is our turn.
+        """Settle the name, join its queue if requested, and take the lock if we are first.
 
         ``read_turn`` reads the replies.
         """
@@ -84,7 +85,7 @@ class LeaseSql:
         return packet % {**_wish(request), "inbox": text(inbox)}
 
     def claim(self, request: Request) -> str:
-        """Take what was handed over. The insert id of the second reply is the fence, or 0."""
+        """Claim a lock that was handed over. The second reply's insert id is the fence, or 0."""
         return self._sql["claim"] % {
             "n": text(request.name),
             "o": text(request.owner),
@@ -94,38 +95,39 @@ class LeaseSql:
     def join_queue(self, request: Request, inbox: str, flagged: bool) -> str:
         """Join the queue of a lock that is held, for the first time.
 
-        ``flagged`` is that the flag should be up: then the row of the name is not touched.
+        ``flagged`` says that the flag should be up: then the row of the name is not written.
         ``read_ahead`` reads the replies.
         """
         packet = self._sql["join_flagged" if flagged else "join_queue"]
         return packet % {**_wish(request), "inbox": text(inbox)}
 
     def hand_over(self, name: str, owner: str, tell: bool) -> str:
-        """Hand a lock that is held to the first who waits.
+        """Hand a lock that the owner holds to the first waiter.
 
-        The third reply affects a row if there was one; ``read_next`` says who, if ``tell``.
+        The third reply affects a row if there was one; with ``tell``, ``read_next`` returns it.
         """
         packet = self._sql["hand_over_and_tell" if tell else "hand_over"]
         return packet % {"n": text(name), "o": text(owner)}
 
     def leave(self, name: str, owner: str) -> str:
-        """Take an owner out of the lock and out of the queue, and hand the lock on.
+        """Remove an owner from the lock and from the queue, and hand the lock on.
 
         ``read_leave`` reads the replies.
         """
         return self._sql["leave"] % {"n": text(name), "o": text(owner)}
 
     def decline(self, owner: str) -> str:
-        """Give back what was handed to a waiter that has left; what it has claimed stays as it is.
+        """Return what was handed to a waiter that has left; what it has claimed stays as it is.
 
-        ``read_next`` says who has it now.
+        ``read_next`` returns its new owner.
         """
         return self._sql["decline"] % {"n": "@name", "o": text(owner)}
 
     def lower_flag(self, name: str) -> str:
-        """Lower the flag of a lock that is free, or hand it to who has joined meanwhile.
+        """Lower the flag of a free lock, or hand it to an owner that has joined meanwhile.
 
-        The row comes first and then the queue: see above. ``read_next`` says to whom.
+        The row is locked first and the queue read after that: see above. ``read_next`` returns the
+        new owner.
         """
         return self._sql["lower_flag"] % {"n": text(name)}
 
@@ -136,7 +138,7 @@ class LeaseSql:
         return self._sql["listener_setup"] % {"inbox": inbox}
 
     def listen(self, inbox: str, nap_s: float) -> str:
-        """Say who of an inbox has something to do, one for each name; else sleep until woken."""
+        """Read which owners of an inbox have to retry, one per name; else sleep until woken."""
         return self._sql["listen"] % {"inbox": text(inbox), "nap": nap_s}
 
     def listen_for(self, owner: str, nap_s: float) -> str:
@@ -144,10 +146,11 @@ class LeaseSql:
         return self._sql["listen_for"] % {"o": text(owner), "nap": nap_s}
 
     def heartbeat(self, inbox: str, owners: Sequence[str]) -> str:
-        """Say that the waiters of an inbox are alive; it affects as many rows.
+        """Mark the waiters of an inbox as alive; affects as many rows.
 
-        They are in the queue again if they were passed over meanwhile. A single one is named:
-        ``listen_for`` does not notice strays, and so they are not kept.
+        This puts those that were passed over back in the queue. A single waiter is named by its
+        owner: ``listen_for`` does not notice rows of owners that have left, so this must not keep
+        them.
         """
         if len(owners) == 1:
             return self._sql["heartbeat_of"] % {"o": text(owners[0])}
@@ -169,7 +172,7 @@ class LeaseSql:
         }
 
     def end_in(self, grant: Grant, seconds: float) -> str:
-        """Have a grant end in so many seconds; it affects a row if it still holds."""
+        """Have a grant end in so many seconds; affects a row if it still holds."""
         return self._sql["end_in"] % {
             "n": text(grant.name),
             "o": text(grant.owner),
@@ -177,12 +180,12 @@ class LeaseSql:
         }
 
     def revoke(self, name: str, reason: str) -> str:
-        """Take the lock from whoever holds it and remember why; see ``read_revoke``."""
+        """Take the lock from its holder and store the reason; see ``read_revoke``."""
         return self._sql["revoke"] % {"n": text(name), "reason": text(reason)}
 
     @property
     def verification(self) -> str:
-        """For a transaction of the caller's: the row of a hold, locked against whoever takes it.
+        """A query for the caller's own transaction: the row of a hold, locked against a taker.
 
         Renewals do not change that row.
         """
@@ -197,16 +200,16 @@ class LeaseSql:
         return self._sql["scan"] % {"size": len(prefix.encode()), "n": text(prefix)}
 
     def clean_up(self) -> str:
-        """Remove rows that nobody uses. The last reply has names whose queue is to be settled.
+        """Remove unused rows. The last reply has names whose queue is to be settled.
 
-        A row goes only when the fence was lifted above it a clean-up before, which is longer ago
-        than any statement lasts that may have read the fence as it was.
+        A row is removed only if an earlier clean-up raised the fence above it: longer ago than any
+        statement lasts that may have read the old fence.
         """
         return self._sql["clean_up"]
 
 
 def _wish(request: Request) -> dict[str, object]:
-    """What stands in a packet about a request."""
+    """Return the values of a request, as a packet takes them."""
     return {
         "n": text(request.name),
         "o": text(request.owner),
@@ -216,7 +219,7 @@ def _wish(request: Request) -> dict[str, object]:
 
 
 class Turn(NamedTuple):
-    """What ``queue_or_take`` found."""
+    """The result of ``queue_or_take``."""
 
     ours: bool
     fence: int
@@ -224,7 +227,7 @@ class Turn(NamedTuple):
     meta: str
     ahead: int
     next_owner: bytes | None
-    """To whom the lock was handed."""
+    """The owner to whom the lock was handed, if any."""
 
 
 def read_turn(replies: list[Reply]) -> Turn:
@@ -234,9 +237,9 @@ def read_turn(replies: list[Reply]) -> Turn:
 
 
 def read_ahead(replies: list[Reply]) -> int | None:
-    """How many wait before one that has joined; None when it is not so simple.
+    """Return how many wait before an owner that has joined; None if it has not.
 
-    One of the replies has our place as its insert id, and the last says how many are before us.
+    One of the replies has our position as its insert id, and the last has how many are before us.
     """
     rows = replies[-1].rows
     if rows and any(reply.insert_id for reply in replies):
@@ -245,12 +248,12 @@ def read_ahead(replies: list[Reply]) -> int | None:
 
 
 def read_next(replies: list[Reply]) -> bytes | None:
-    """To whom a lock was handed, if to anybody."""
+    """Return the owner to whom a lock was handed, if any."""
     return replies[-2].rows[0][0]
 
 
 class Left(NamedTuple):
-    """What ``leave`` found."""
+    """The result of ``leave``."""
 
     held: bool
     next_owner: bytes | None
@@ -263,13 +266,13 @@ def read_leave(replies: list[Reply]) -> Left:
 
 
 def read_revoke(replies: list[Reply]) -> tuple[bool, bytes | None]:
-    """Whether somebody held the lock, and to whom it was handed."""
+    """Return whether the lock was held, and the owner to whom it was handed."""
     held, next_owner = replies[-2].rows[0]
     return held == b"1", next_owner
 
 
 def read_renewals(replies: list[Reply], grants: Sequence[Grant]) -> list[Grant | Gone]:
-    """Each grant that still holds, and why the others do not."""
+    """Return, for each grant, itself if it still holds, or why it does not."""
     reasons = {words(owner): reason for owner, reason in replies[-1].rows}
     return [
         grant

@@ -1,8 +1,8 @@
-"""Requests for locks that are under way: for each lock one of this client at a time.
+"""The requests for locks that are under way: one at a time for each lock of a client.
 
-The server would give a lock twice to one session. Whatever it gave is remembered before the
-call returns, so that one that was cancelled meanwhile can give it back; and where it is not known
-what was given, nothing is kept.
+The server would grant a lock twice to one session. A grant is registered before the call returns,
+so that a call that was cancelled meanwhile can release it; where it is not known whether the lock
+was granted, it is released or its session is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETTLE_S = 5.0
 
 
 class LockRequest:
-    """One who requests a lock."""
+    """A request for a lock that is under way, and its outcome."""
 
     __slots__ = ("__weakref__", "at", "done", "error", "fence", "lock", "request")
 
@@ -28,10 +28,10 @@ class LockRequest:
         self.request = request
         self.lock = lock
         self.done = done
-        """Set when it is known what came of it."""
+        """Set when the outcome is known."""
         self.error: Exception | None = None
         self.fence = 0
-        """What came of it: 0 for a no."""
+        """The fence of the grant; 0 if there was none."""
         self.at = 0.0
         """When it was sent to the server."""
 
@@ -43,7 +43,7 @@ class LockRequest:
 
 
 class LockRequests:
-    """What one client requests of the server just now."""
+    """The requests for locks that one client has under way."""
 
     def __init__(
         self, world: World, sessions: SessionPool, held: HeldLocks, sql: GetLockSql
@@ -53,11 +53,11 @@ class LockRequests:
         self._held = held
         self._sql = sql
         self._all: WeakValueDictionary[str, LockRequest] = WeakValueDictionary()
-        """By lock; one whose caller was ended by a signal handler is known to nobody."""
+        """By lock; weak, so a request whose caller was ended by a signal handler drops out."""
         self._mutex = world.mutex()
 
     def begin(self, lock: str, request: Request) -> LockRequest | None:
-        """Be the one who requests a lock; None when another of this client does, or has it."""
+        """Register a request for a lock; None when this client has the lock or requests it."""
         with self._mutex:
             if lock in self._all or lock in self._held:
                 return None
@@ -65,20 +65,20 @@ class LockRequests:
             return found
 
     def end(self, one: LockRequest) -> None:
-        """Let others request the lock."""
+        """End a request: other callers may request the lock."""
         self._all.pop(one.lock, None)
         one.done.set()
 
     async def take(self, request: Request, lock: str, wait: float) -> Grant | None:
-        """Request a lock and wait so long in the server's queue.
+        """Request a lock and wait so many seconds in the server's queue.
 
-        None is a no, or that another of this client requests it just now.
+        Return None when it was not granted, or when another caller of this client requests it.
         """
         one = self.begin(lock, request)
         if one is None:
             return None
         if self._world.cancels:
-            # To the end even if the caller is cancelled: what the server gave is not forgotten.
+            # In a job that runs to its end even if the caller is cancelled: no grant is lost.
             self._world.spawn(self._take_beside(one, wait), "fencelock-request")
             await self._world.wait(one.done, None)
             error, one.error = one.error, None
@@ -92,7 +92,7 @@ class LockRequests:
         return one.grant()
 
     async def settled(self, lock: str, owner: str) -> None:
-        """Wait until it is known what became of a request whose caller has left."""
+        """Wait until the outcome of a request whose caller has left is known."""
         one = self._all.get(lock)
         if one is None or one.request.owner != owner:
             return
@@ -103,7 +103,7 @@ class LockRequests:
         try:
             await self._take(one, wait)
         except Exception as error:
-            one.error = error.with_traceback(None)  # its frames have the request that has it
+            one.error = error.with_traceback(None)  # its frames refer to ``one``: a cycle
 
     async def _take(self, one: LockRequest, wait: float) -> None:
         limit, known = idle_limit(one.request.ttl), False
@@ -120,14 +120,14 @@ class LockRequests:
                 known = True
                 raise
             finally:
-                if not known:  # a signal handler has raised: it may carry what nobody knows of
+                if not known:  # a signal handler has raised: the session may have an unknown lock
                     self._sessions.drop(lent.session)
                 self._sessions.give_back(lent)
         finally:
             self.end(one)
 
     async def get_lock(self, session: Session, lock: str, limit: int, wait: float) -> int:
-        """Have the server give a lock to a session: the fence, or 0 when it did not."""
+        """Have the server grant a lock to a session; return the fence, or 0 when it did not."""
         try:
             sql = self._sql.acquire(lock, wait)
             replies = await self._sessions.query(session, sql, limit, wait)
@@ -137,17 +137,17 @@ class LockRequests:
                 return 0
             raise
         fence = self._sql.read_fence(replies)
-        if fence is None:  # somebody has emptied the table of fences: end what was given without
+        if fence is None:  # the table of fences was emptied: end the lock that was granted without
             self._sessions.drop(session)
             raise Unavailable("the counter of fences had lost its row; nothing is held. Try again")
         return fence
 
     async def let_go(self, session: Session, lock: str) -> None:
-        """Give back what nobody wants, or what failed and may have failed after it was given."""
+        """Release a lock that no owner wants, or that a failed request may have been granted."""
         if session.connection.is_closed:
             return
         if not session.holds:
-            session.limit = 0  # it may have been set, or not
+            session.limit = 0  # the failed request may have set it, or not
         try:
             await self._sessions.query(session, self._sql.release(lock))
         except EngineError:

@@ -1,8 +1,7 @@
-"""Tell those of one client who observe names: it looks, for all of them with one statement.
+"""Notify the observers of one client: it polls, for all of them with one statement.
 
-MySQL has no notifications, and a session that sleeps can be woken only by who knows it. So whoever
-announces a name writes that down, and a client looks ``LOOK_S`` after it last did, as long as
-somebody observes.
+MySQL has no notifications, and to wake a sleeping session one has to know it. So an announcement
+is written to a table, and a client polls that table every ``POLL_S``, as long as it has observers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from ...errors import FencelockError
 from ...world import Job, Signal, World
 from .memos import Memos
 
-LOOK_S = 0.25  # as often as the listener
+POLL_S = 0.25  # the interval of the listener, too
 CLOSE_S = 2.0
 
 
@@ -24,12 +23,12 @@ class Observers:
         self._mutex = world.mutex()
         self._signals: dict[str, list[Signal]] = {}
         self._seen: dict[str, int] = {}
-        """The number of each name when it was last looked at."""
+        """The number of each name at the last poll."""
         self._job: Job | None = None
         self._ended = world.signal()
 
     async def observe(self, name: str, signal: Signal) -> None:
-        """Set the signal whenever the name was announced after this."""
+        """Set the signal whenever the name is announced from now on."""
         changes = await self._memos.changes([name])
         with self._mutex:
             self._seen.setdefault(name, changes.get(name, 0))
@@ -38,7 +37,7 @@ class Observers:
                 self._job = self._world.keep(self._look, "fencelock-observer")
 
     def unobserve(self, name: str, signal: Signal) -> None:
-        """Forget a signal."""
+        """End what ``observe`` began."""
         with self._mutex:
             signals = self._signals.get(name, [])
             if signal in signals:
@@ -48,7 +47,7 @@ class Observers:
                 self._seen.pop(name, None)
 
     async def _look(self) -> None:
-        while not await self._world.wait(self._ended, self._world.now() + LOOK_S):
+        while not await self._world.wait(self._ended, self._world.now() + POLL_S):
             with self._mutex:
                 if not self._signals:
                     self._job = None
@@ -56,7 +55,7 @@ class Observers:
                 names = list(self._signals)
             try:
                 changes = await self._memos.changes(names)
-            except FencelockError:  # those who observe meet the same when they look by themselves
+            except FencelockError:  # the observers meet the same error in their own calls
                 continue
             with self._mutex:
                 for name, number in changes.items():

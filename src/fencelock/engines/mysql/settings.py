@@ -1,4 +1,4 @@
-"""What the URL and its options say, read and checked before anything is sent."""
+"""Read and check the URL and its options, before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _mode = choice("mode", "lease", "advisory")
 
 
 def _read_mode(value: object) -> str:
-    """Read the mode; of the one that PostgreSQL has besides, say what serves instead."""
+    """Read the mode; refuse ``row``, which only PostgreSQL has, and name the alternative."""
     if value == "row":
         raise Misconfigured(
             "mode=row is PostgreSQL's: on MySQL and MariaDB use mode=lease, and call "
@@ -42,11 +42,11 @@ class Settings(NamedTuple):
     database: str
     socket: str
     tls: bool | None
-    """Whether to encrypt; None is as the driver likes."""
+    """Whether to encrypt; None leaves it to the driver."""
     ca: str
     mode: str
     table: str
-    """What the names of the tables begin with; in ``mode=advisory`` the same for everybody."""
+    """The prefix of the tables; in ``mode=advisory`` the same for all clients."""
     request_timeout: float
     pool: int
     where: str
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
 
 def _tls(options: Mapping[str, object], where: str) -> bool | None:
-    """Who names a certificate wants it checked; who says nothing leaves it to the driver."""
+    """Return ``Settings.tls``: ``ca`` implies TLS; without options the driver decides."""
     wanted = options.get("tls")
     if not options.get("ca"):
         return None if wanted is None else bool(wanted)
@@ -64,7 +64,7 @@ def _tls(options: Mapping[str, object], where: str) -> bool | None:
 
 
 def read(address: Address) -> Settings:
-    """Read an address whose options were checked."""
+    """Return the settings of an address whose options were checked."""
     options, database = address.options, address.path.strip("/")
     if not database or "/" in database:
         raise Misconfigured(

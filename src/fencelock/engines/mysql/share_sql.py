@@ -1,17 +1,17 @@
-"""The SQL of semaphores and read/write locks: what ``memory.py`` says, said with rows.
+"""The SQL of semaphores and read/write locks: the protocol of ``memory.py``, in rows.
 
-Units that are free, of a name that nobody waits for, are taken by one packet with two statements
-and given back by another. Everything else is one packet, too. Each is a transaction that locks the
-row of the name, so that all who change a name, its shares or its queue come one after the other;
-the server runs it to its end even if the client that sent it freezes.
+Free units of a name that nobody waits for are taken by one packet with two statements and released
+by another. Everything else is one packet, too. Each is a transaction that locks the row of the
+name, so that all changes to a name, its shares or its queue are serialized; the server runs it to
+its end even if the client that sent it freezes.
 
 * A statement sees what was committed before it began (READ COMMITTED), and so, once the row of the
   name is locked, all that others did to the name.
-* Two steps do without that row: a renewal, which locks the row of its share and writes elsewhere,
-  and a heartbeat. So a transaction of a user that has made sure of a share (``verification``) has
-  its row locked, and renewals go on.
-* Units are handed over without a slot and a fence. Whoever claims them draws both from the row of
-  the name: so the fences of a slot grow, whoever was handed its units first.
+* Two steps do not lock that row: a renewal, which locks the row of its share and writes to another
+  table, and a heartbeat. So a transaction of a user that has verified a share (``verification``)
+  has its row locked, and renewals go on.
+* Units are handed over without a slot and a fence. The claim draws both from the row of the name:
+  so the fences of a slot grow, in whatever order units are handed over.
 
 The text is in ``sql/shares.sql``. The functions at the end decode what comes back.
 """
@@ -30,11 +30,11 @@ from .lease_sql import CLAIM_US, FORGET_US, WAKEUP_LOCK, LeaseSql, number, words
 from .literals import NOW, known, micros, text
 from .wire.codec import Reply, Row
 
-DEAF_US = 1_000_000  # how long a client that waits may take to have its listener
-PROTECTED_US = 50_000  # how often to look at a share that is over and protected
+DEAF_US = 1_000_000  # how long a client that waits may take to connect its listener
+PROTECTED_US = 50_000  # how often to check a share that has ended but is locked by a transaction
 NEVER_US = 1 << 62
-GONE_MAX = 31  # what one packet takes away: as many owners as GROUP_CONCAT has room for
-GONE_BYTES = 1000  # of as many, or nearly
+GONE_MAX = 31  # how many ended shares one packet removes: the owners that GROUP_CONCAT has room for
+GONE_BYTES = 1000  # the length of a list of about as many
 LETTERS = {"semaphore": "s", "rwlock": "r"}
 
 
@@ -72,14 +72,14 @@ class ShareSql:
     def take(self, request: Request, share: Share) -> str:
         """Take free units of a name that nobody waits for; ``read_take`` reads the replies.
 
-        The server refuses it (``RowRefused``) when it is not so simple.
+        The server refuses it (``RowRefused``) in all other cases.
         """
         wish = self._wish(request, share)
         given = self._sql["given_slot"] % wish if share.kind == "semaphore" else "NULL"
         return self._sql["take"] % {**wish, "given": given}
 
     def give_back(self, key: str, owner: str, share: Share) -> str:
-        """Give units back that nobody waits for.
+        """Release units that nobody waits for.
 
         The second reply affects a row if they were held, and the third if nobody waits.
         """
@@ -92,31 +92,31 @@ class ShareSql:
         }
 
     def acquire(self, request: Request, share: Share, inbox: str) -> str:
-        """Settle the name, join its queue, and take what is free if it is our turn.
+        """Settle the name, join its queue, and take free units if we are first.
 
         Without an inbox the queue is left again. ``read_turn`` reads the replies.
         """
         return self._sql["acquire"] % {**self._wish(request, share), "inbox": text(inbox)}
 
     def leave(self, key: str, owner: str) -> str:
-        """Take an owner out of the shares and of the queue, and hand on; see ``read_left``."""
+        """Remove an owner from the shares and the queue, and hand units on; see ``read_left``."""
         return self._sql["leave"] % {"n": text(key), "o": text(owner), "most": 1}
 
     def decline(self, owner: str) -> str:
-        """Give back what was handed to a waiter that has left; what it has claimed stays."""
+        """Return what was handed to a waiter that has left; what it has claimed stays."""
         words = {"n": "@name", "o": text(owner), "most": 0}
         return f"{self._sql['name_of'] % words};{self._sql['leave'] % words}"
 
     def revoke(self, key: str, reason: str) -> str:
-        """Take a name from all who hold it and remember why; see ``read_left``."""
+        """Take a name from all its holders and store the reason; see ``read_left``."""
         return self._sql["revoke"] % {"n": text(key), "reason": text(reason)}
 
     def wake(self, inbox: str) -> str:
-        """End the sleep of a client."""
+        """End the sleep of a client's listener."""
         return self._sql["wake"] % {"inbox": text(inbox)}
 
     def listen(self, inbox: str, nap_s: float) -> str:
-        """Say who of an inbox has something to do; else sleep until woken."""
+        """Read which owners of an inbox have to retry; else sleep until woken."""
         return self._sql["listen"] % {"whose": f"w.inbox={text(inbox)}", "nap": nap_s}
 
     def listen_for(self, owner: str, nap_s: float) -> str:
@@ -124,7 +124,7 @@ class ShareSql:
         return self._sql["listen"] % {"whose": f"w.owner={text(owner)}", "nap": nap_s}
 
     def heartbeat(self, inbox: str, owners: Sequence[str]) -> str:
-        """Say that the waiters of an inbox are alive; it affects as many rows."""
+        """Mark the waiters of an inbox as alive; affects as many rows."""
         whose = f"w.inbox={text(inbox)}"
         if len(owners) == 1:
             whose = f"w.owner={text(owners[0])}"
@@ -152,11 +152,11 @@ class ShareSql:
 
     @property
     def verification(self) -> str:
-        """For a transaction of the caller's: the row of a share, locked against whoever ends it."""
+        """A query for the caller's own transaction: the row of a share, locked against its end."""
         return self._sql["verification"]
 
     def state(self, name: str) -> str:
-        """Read who holds a name in either way, and who waits for it."""
+        """Read who holds shares of a name, of either kind, and who waits for them."""
         return self._sql["state"] % {"names": _of_all_kinds(name)}
 
     def scan(self, prefix: str) -> str:
@@ -165,15 +165,15 @@ class ShareSql:
         return self._sql["scan"] % {"size": size, "names": _of_all_kinds(prefix)}
 
     def clean_up(self) -> str:
-        """Remove rows that nobody uses, as ``LeaseSql.clean_up`` does.
+        """Remove unused rows, as ``LeaseSql.clean_up`` does.
 
-        The last reply has names, with their letters, that are to be settled.
+        The last reply has keys (names with their letters) that are to be settled.
         """
         return self._sql["clean_up"]
 
 
 def key_of(name: str, share: Share | None) -> str:
-    """A name as the tables have it."""
+    """Return the key of a name in the tables: the letter of its kind, then the name."""
     assert share is not None
     return LETTERS[share.kind] + name
 
@@ -183,27 +183,27 @@ def _of_all_kinds(name: str) -> str:
 
 
 def read_take(replies: list[Reply], share: Share) -> tuple[int, Share]:
-    """The fence and the share that were taken."""
+    """Return the fence and the share that were taken."""
     _, named, shared, _ = replies
     return named.insert_id, share._replace(slot=shared.insert_id - 1 if shared.insert_id else None)
 
 
 class ShareTurn(NamedTuple):
-    """What ``acquire`` found."""
+    """The result of ``acquire``."""
 
     fence: int
     """0 when nothing was granted."""
     share: Share
     limit: int
-    """Of those who use the name."""
+    """The limit of those who use the name."""
     queued: bool
     left_s: float
     ahead: int
     meta: str
     is_more: bool
-    """Whether more than one packet takes away was over."""
+    """Whether more shares have ended than one packet removes."""
     handed: list[Row]
-    """The owners to whom something was handed, with their inboxes."""
+    """The owners to whom units were handed, with their inboxes."""
 
 
 def read_turn(replies: list[Reply], share: Share) -> ShareTurn:
@@ -223,7 +223,7 @@ def read_turn(replies: list[Reply], share: Share) -> ShareTurn:
 
 
 class LeftShare(NamedTuple):
-    """What ``leave`` or ``revoke`` found."""
+    """The result of ``leave`` or ``revoke``."""
 
     held: bool
     queued: bool
@@ -249,7 +249,7 @@ def read_waiting(row: Row) -> Waiting:
 
 
 def read_limit(rows: list[Row]) -> int | None:
-    """The limit of a semaphore, of what ``state`` has found; None where it is not in use."""
+    """Return a semaphore's limit from the rows of ``state``; None if it is not in use."""
     return next((number(row[-1]) for row in rows if row[-3] == b"s"), None)
 
 

@@ -1,19 +1,19 @@
 """Semaphores and read/write locks in ``mode=lease``: names that several hold.
 
-The recipe is that of ``memory.py``. Each kind and name has a row with the units that are free; who
-holds some of them has a row with an end, on the server's clock. Whoever takes or gives back units
-locks the row of the name first, and reads no other holder's where nobody waits (``share_sql.py``).
+The protocol is that of ``memory.py``. Each kind and name has a row with the units that are free;
+each holder has a row with an end, on the server's clock. Taking or releasing units locks the row of
+the name first, and reads no other holder's row where nobody waits (``share_sql.py``).
 
 * **Fence**: as in ``lease.py``, from the row of the name, and above the same highest fence of rows
   that were removed.
-* **Expiry**: the row of the name has a moment before which no share ends. Only who comes after it
-  looks for shares that have ended.
-* **Waiting**: whoever frees units hands them to the first waiters, as long as they suffice for the
-  first of those, and wakes their clients, which claim them. The first one that has to wait for more
-  keeps the others waiting. Waiters for shares have a listener of their own (``listener.py``).
+* **Expiry**: the row of the name has a moment before which no share ends. Only a request after that
+  moment looks for shares that have ended.
+* **Waiting**: freed units are handed to the first waiters, as long as they suffice for the first
+  one, and their clients are woken, which claim them. A first waiter that needs more units keeps the
+  others waiting. Waiters for shares have a listener of their own (``listener.py``).
 
-The tables are made when a share is first used, or something is first remembered: a database of an
-older release has only those of locks.
+The tables are created when a share or a memo is first used: a database of an older release has only
+those of locks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .wire.codec import Row
 from .wire.connection import Wire
 from .wire.pool import Pool
 
-LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
+LOOK_S = 60.0  # the listener wakes all waiters; this is the fallback
 SEEN_MAX = 1000
 CLEAN_UP_S = 30.0
 CLEAN_UP_MAX = 100
@@ -71,12 +71,12 @@ class Shares:
         self._renewals = renewals
         self.listener = Listener(world, settings, wire, self._sql, self._decline)
         self._ready = False
-        self._quiet: dict[str, bool] = {}
-        """Names that were used lately: True where nobody waited, so that the short way serves."""
+        self._uncontended: dict[str, bool] = {}
+        """By recently used key: True where nobody waited, so that the fast path may succeed."""
         self._clean_up_at = world.now() + CLEAN_UP_S
 
     async def have_tables(self) -> None:
-        """See that the tables are there, and make them if not."""
+        """Create the tables if they are missing."""
         if self._ready or await self.usable():
             return
         await self._pool.query(missing_tables("shares", self._table))
@@ -84,7 +84,7 @@ class Shares:
         self._ready = True
 
     async def usable(self) -> bool:
-        """Say whether the tables are there; False also where this account has no rights on them."""
+        """Return whether the tables exist; False also where this account has no rights on them."""
         if not self._ready:
             try:
                 await self._pool.query(probe(NEEDED["shares"], self._table))
@@ -106,10 +106,10 @@ class Shares:
         key, now, notified, inbox = key_of(request.name, share), self._world.now(), False, ""
         if request.queue:
             inbox, notified = self.listener.inbox, self.listener.was_notified(request.owner)
-        elif (quiet := self._quiet.get(key)) is not None:
-            if request.waits and not quiet:
-                return Busy(LOOK_S)  # it comes again at once, to join the queue
-            if quiet and (taken := await self._take(request, share)):
+        elif (uncontended := self._uncontended.get(key)) is not None:
+            if request.waits and not uncontended:
+                return Busy(LOOK_S)  # the caller retries at once, to join the queue
+            if uncontended and (taken := await self._take(request, share)):
                 return granted(request.name, request.owner, taken[0], request.ttl, now, taken[1])
         turn, is_more = None, True
         while turn is None or (is_more and not turn.fence):
@@ -117,7 +117,7 @@ class Shares:
             sql = self._sql.acquire(request, share, inbox)
             turn = share_sql.read_turn(await self._pool.query(sql, wakes=True), share)
             is_more = turn.is_more
-        self._note(key, not turn.queued)
+        self._remember_contention(key, not turn.queued)
         await self._wake(turn.handed)
         if turn.fence:
             return granted(request.name, request.owner, turn.fence, request.ttl, now, turn.share)
@@ -129,23 +129,23 @@ class Shares:
         return Busy(look_in, turn.ahead, request.queue, turn.meta)
 
     async def _take(self, request: Request, share: Share) -> tuple[int, Share] | None:
-        """Take what is free and nobody waits for; None when it is not so simple."""
+        """Take free units that nobody waits for; None when ``acquire`` has to decide."""
         try:
             replies = await self._pool.query(self._sql.take(request, share))
-        except RowRefused:  # not so many are free, or no response came when they were taken
+        except RowRefused:  # too few are free, or a lost request has taken them for this owner
             return None
         return share_sql.read_take(replies, share)
 
-    def _note(self, key: str, quiet: bool) -> None:
-        """Remember whether the short way serves."""
-        if len(self._quiet) >= SEEN_MAX:
-            self._quiet.clear()
-        self._quiet[key] = quiet
+    def _remember_contention(self, key: str, uncontended: bool) -> None:
+        """Remember whether the fast path may succeed for a key."""
+        if len(self._uncontended) >= SEEN_MAX:
+            self._uncontended.clear()
+        self._uncontended[key] = uncontended
 
     # Wait
 
     async def _wake(self, handed: Sequence[Row]) -> None:
-        """Wake those who were handed something: the packet has woken the first client only."""
+        """Wake the owners that were handed units: the packet has woken the first client only."""
         for owner, _ in handed:
             self.listener.notify(owner)
         inboxes = sorted({lease_sql.words(inbox) for _, inbox in handed})[1:]
@@ -154,10 +154,10 @@ class Shares:
                 if inbox != self.listener.inbox:
                     await self._pool.query(self._sql.wake(inbox), wakes=True)
         except FencelockError:
-            pass  # they look by themselves
+            pass  # their listeners find it by themselves
 
     async def _decline(self, owner: str) -> None:
-        """Give back at once what was handed to an owner of ours that waits no more."""
+        """Return at once what was handed to an owner of ours that no longer waits."""
         try:
             replies = await self._pool.query(self._sql.decline(owner), wakes=True)
         except FencelockError:
@@ -180,10 +180,10 @@ class Shares:
     # Release
 
     async def leave(self, name: str, owner: str, share: Share) -> bool:
-        """Leave the queue and give back what is held; say whether anything was."""
-        await self.have_tables()  # of an attempt that never came to them
+        """Leave the queue and release what is held; return whether anything was."""
+        await self.have_tables()  # the attempt may have ended before they were created
         key, given = key_of(name, share), False
-        if self._quiet.get(key) and (share.kind == "rwlock" or share.slot is not None):
+        if self._uncontended.get(key) and (share.kind == "rwlock" or share.slot is not None):
             _, removed, freed, _ = await self._pool.query(self._sql.give_back(key, owner, share))
             given = removed.affected > 0
             if freed.affected:
@@ -193,12 +193,12 @@ class Shares:
 
     async def _take_out(self, key: str, sql: str, pool: Pool) -> bool:
         left = share_sql.read_left(await pool.query(sql, wakes=True))
-        self._note(key, not left.queued)
+        self._remember_contention(key, not left.queued)
         await self._wake(left.handed)
         return left.held
 
     async def clean_up(self, now: float) -> None:
-        """Now and then remove the rows of names that nobody uses."""
+        """Remove the rows of unused names, at most every ``CLEAN_UP_S``."""
         if now < self._clean_up_at:
             return
         self._clean_up_at = now + CLEAN_UP_S * (1 + self._world.random())
@@ -208,7 +208,7 @@ class Shares:
                 key = lease_sql.words(name)
                 await self._take_out(key, self._sql.leave(key, "-"), self._renewals)
         except FencelockError:
-            pass  # another client, or the next time, does it
+            pass  # another client, or the next clean-up, does it
 
     # Inspect and administer
 
@@ -222,7 +222,7 @@ class Shares:
         return revoked
 
     async def inspect(self, state: State) -> State:
-        """Add who holds shares of a name, and who waits for them."""
+        """Add to a state who holds shares of its name, and who waits for them."""
         if not await self.usable():
             return state
         holders, waiting = await self._pool.query(self._sql.state(state.name))

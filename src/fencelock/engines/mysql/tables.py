@@ -1,7 +1,7 @@
-"""The tables in ``sql/schema.sql``: what ``fencelock schema mysql`` prints, or first use makes.
+"""The tables in ``sql/schema.sql``: printed by ``fencelock schema mysql``, or made at first use.
 
-Names are ``VARBINARY``: every collation of text would take some two different names for one.
-Moments are microseconds of the server's clock since 1970, in UTC whatever the time zone.
+Names are ``VARBINARY``: every text collation takes some pair of different names as equal. Times are
+microseconds of the server's clock since 1970, in UTC whatever the time zone.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .._sql.sections import sections
 
 TABLE = "fencelock"
 DATABASE = "fencelock"
-"""Where ``mode=advisory`` has its tables, whatever database the URL names.
+"""The database of ``mode=advisory``'s tables, whatever database the URL names.
 
-``GET_LOCK`` is the whole server's: all who exclude each other must draw fences from one counter."""
+``GET_LOCK`` is the whole server's: clients that exclude each other must share one fence counter."""
 ADVISORY = f"{DATABASE}.advisory"
 
 _TABLES = sections(Path(__file__).parent / "sql" / "schema.sql")
@@ -30,19 +30,19 @@ NEEDED = {
 
 
 def schema(table: str = TABLE) -> str:
-    """All tables as SQL text for a migration; it can be run again."""
+    """Return all tables as SQL text for a migration; it can be run again."""
     prefix = check_table(table)
     own = [_make(name, prefix) for name in (*NEEDED["lease"], *NEEDED["shares"])]
     return "\n".join([*own, _advisory()])
 
 
 def probe(needed: Sequence[str], table: str) -> str:
-    """One packet that fails unless these tables are there, and may be read."""
+    """Return one packet that fails unless these tables exist and may be read."""
     return ";".join(f"SELECT 1 FROM {table}_{name} LIMIT 0" for name in needed)
 
 
 def missing_tables(what: str, table: str) -> str:
-    """What a mode needs, or what shares need besides, as one packet."""
+    """Return one packet that creates the tables of a mode, or those of shares."""
     needed = "".join(_make(name, table) for name in NEEDED[what])
     if what == "advisory":
         needed = _advisory()
@@ -59,7 +59,7 @@ def _make(name: str, table: str) -> str:
 
 
 def check_table(value: object) -> str:
-    """Read the prefix of the tables: it is the only text of a caller that becomes SQL."""
+    """Check the prefix of the tables: it is the only text of a caller that becomes SQL."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,30}", value):
         raise Misconfigured(
             f"table must be 1 to 31 lower-case letters, digits and underscores, not {value!r}"

@@ -1,7 +1,7 @@
-"""Who of one client waits for which lock of the server, and the sessions that wait for them.
+"""The queues of one client for the server's locks, and the sessions that wait for them.
 
-For each lock one waits in the server's queue, however many wait here. The first of the queue here
-gets what that one was given.
+For each lock one session waits in the server's queue, however many callers wait here. The first
+caller in the queue here gets the lock that the session was granted.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ PAUSE_S = 0.001
 
 
 class WaitQueue:
-    """Who waits here for one lock, first come first, and the session that waits for them."""
+    """The callers that wait for one lock, in order of arrival, and the session that does so too."""
 
     def __init__(self, world: World, pool: Pool) -> None:
         self._world = world
         self._pool = pool
         self.requests: dict[str, Request] = {}
         self.job: Job | None = None
-        """Of the session that waits in the server's queue."""
+        """The job in which a session waits in the server's queue."""
         self.identity_lock = ""
-        """By what that session is known, as SQL, while it waits."""
+        """The identity lock of that session, as SQL, while it waits."""
         self._kills = 0
 
     def first(self) -> Request | None:
-        waiting = list(self.requests.values())  # another thread may leave just now
+        waiting = list(self.requests.values())  # a copy: another thread may leave just now
         return waiting[0] if waiting else None
 
     async def interrupt(self, job: Job) -> bool:
-        """End the wait, if the session is at it; say whether the job has ended."""
+        """End the session's wait, if it has begun; return whether the job has ended."""
         if self.identity_lock:
             self._kills += 1
             try:
@@ -53,7 +53,7 @@ class WaitQueue:
         return False
 
     async def end_kills(self) -> None:
-        """The session waits no more: let nobody be about to interrupt it."""
+        """End the session's wait for good: return once no ``KILL QUERY`` for it is under way."""
         self.identity_lock = ""
         while self._kills:
             await sleep(self._world, PAUSE_S)
@@ -77,7 +77,7 @@ class WaitQueues:
         self._closing = False
 
     def __len__(self) -> int:
-        """How many sessions wait."""
+        """Return how many sessions wait."""
         return sum(queue.job is not None for queue in list(self._queues.values()))
 
     def watch(self, lock: str, request: Request, signal: Signal) -> None:
@@ -87,23 +87,23 @@ class WaitQueues:
         self._signals.pop(owner, None)
 
     def has(self, lock: str) -> bool:
-        """Whether anybody waits here for a lock."""
+        """Return whether a lock has a queue here."""
         return lock in self._queues
 
     def join(self, lock: str, request: Request) -> int:
-        """Join a queue, or stay there; return how many are ahead."""
+        """Join a queue, or stay in it; return how many are ahead."""
         with self._mutex:
             queue = self._queues.setdefault(lock, WaitQueue(self._world, self._pool))
             queue.requests.setdefault(request.owner, request)
             return list(queue.requests).index(request.owner)
 
     def is_first(self, lock: str, request: Request) -> bool:
-        """Whether it is this one's turn to send a request: nobody else does so already."""
+        """Return whether this caller is to send a request: it is first, and no session waits."""
         ahead = self.join(lock, request)
         return ahead == 0 and self._queues[lock].job is None
 
     def send_session(self, lock: str, room: bool) -> bool:
-        """Have a session wait for a queue, if there is room for one; say whether one does."""
+        """Have a session wait for a queue, if there is room for one; return whether one waits."""
         with self._mutex:
             queue = self._queues.get(lock)
             if queue is None or self._closing:
@@ -118,7 +118,7 @@ class WaitQueues:
                 try:
                     if not await self._fetch(lock, queue):
                         break
-                except FencelockError:  # interrupted; or those who wait meet the same themselves
+                except FencelockError:  # interrupted; or the waiters meet the same error themselves
                     if queue.requests:
                         await sleep(self._world, RETRY_S)
                         self.wake_first(lock)
@@ -127,7 +127,7 @@ class WaitQueues:
                 queue.job = None
                 if not queue.requests and self._queues.get(lock) is queue:
                     del self._queues[lock]
-            self.wake_first(lock)  # who looked just now was told that a session waits
+            self.wake_first(lock)  # it may have been told just now that a session waits
 
     def leave(self, lock: str, owner: str) -> None:
         """Leave a queue."""
@@ -139,7 +139,7 @@ class WaitQueues:
                     del self._queues[lock]
 
     async def withdraw(self, lock: str, owner: str) -> None:
-        """Leave a queue; the last one also calls back the session that waits for it."""
+        """Leave a queue; the last caller also ends the wait of its session."""
         queue = self._queues.get(lock)
         if queue is None:
             return
@@ -148,17 +148,17 @@ class WaitQueues:
             if await queue.interrupt(job):
                 break
         self.leave(lock, owner)
-        if queue.job is None:  # no session waits for them: the next has to request by itself
+        if queue.job is None:  # no session waits for them: the next caller has to send a request
             self.wake_first(lock)
 
     def wake(self, owner: str) -> None:
-        """Have a waiter look."""
+        """Have a waiter retry."""
         signal = self._signals.get(owner)
         if signal is not None:
             signal.set()
 
     def wake_first(self, lock: str) -> bool:
-        """Have the first of a queue look; False when there is none."""
+        """Have the first waiter of a queue retry; False when there is none."""
         queue = self._queues.get(lock)
         request = queue.first() if queue is not None else None
         if request is not None:
@@ -169,7 +169,7 @@ class WaitQueues:
         self._closing = True
 
     async def close(self, deadline: float) -> None:
-        """Call all sessions back."""
+        """Empty all queues, which ends the waits of their sessions."""
         self._closing = True
         for lock, queue in snapshot(self._queues):
             for owner in list(queue.requests):

@@ -1,20 +1,21 @@
 """``mode=advisory``: a session's advisory lock, which any other user of the same key respects.
 
-The lock lives and dies with its session. Many locks of a client share a few sessions; whoever has
-to wait does so on a session of its own, in the server's own queue. The server would grant a lock
-twice to one session, so a key that this client has taken is not asked for again on a shared one.
+The lock lives and dies with its session. Many locks of a client share a few sessions; a request
+that must wait does so on a session of its own, in the server's own queue. The server would grant a
+lock twice to one session, so a key that this client has taken is not requested again on a shared
+session.
 
-* **The end of a lease.** A session that is idle for as long as its shortest ttl, and a second,
-  is ended by the server (``idle_session_timeout``): that frees what a frozen or unreachable holder
-  held. Renewal is a statement on that very session. A lease that nobody renews is given back by its
-  own client in the background, since others on the session may go on.
-* **Loss.** A session that does not answer, or was ended by anybody, is never replaced: all its
+* **The end of a lease.** A session that is idle for its shortest ttl and a second is ended by the
+  server (``idle_session_timeout``): that frees the locks of a frozen or unreachable holder. Renewal
+  is a statement on that very session. A lease that is not renewed is unlocked by its own client in
+  the background, since other leases on the session may go on.
+* **Loss.** A session that does not answer, or was ended for any reason, is never replaced: all its
   leases are gone. Their holders are told at the moment when the kernel knows that the other side
   has closed the connection; of a session that has silently gone, at their next renewal.
 * **Fence**: a sequence, drawn in the statement that locks: the same for all clients of a database,
   since they exclude each other whatever their options are. Each new session first raises it to the
   server's clock in microseconds, so that it does not go back when a standby takes over that had not
-  seen the latest values.
+  received the latest values.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .session_pool import SessionPool
 from .statements import ADVISORY, Statements
 from .wire import Session
 
-FREE_S = 0.0001  # whoever waited less found the lock free
+FREE_S = 0.0001  # a wait that is shorter found the lock free
 TRIES_MAX = 3
 CONTENDED_MAX = 1000
 
@@ -62,7 +63,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         self._expiry = HoldExpiry(world, self._holds, self._held.expire, self._chores)
         self._sessions.expect = self._expiry.expect
         self._unanswered: dict[str, Hold[Session]] = {}
-        """What cancelled callers may have been granted."""
+        """By owner: holds that the server may have granted to a cancelled call."""
         self._contended: set[int] = set()
         """Keys whose last taker had to wait: trying them is most likely in vain."""
         self._closing = False
@@ -75,7 +76,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         self._closing = True
         await self._expiry.close()
         self._sessions.close()
-        for hold in list(self._holds.values()):  # what ends takes itself out
+        for hold in list(self._holds.values()):  # a session that ends removes its holds
             hold.session.drop()
         for waiter in self._queue.waiters.values():
             waiter.session.drop()
@@ -105,7 +106,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         asked_at, owner = self.world.now(), request.owner
         try:
             session, fence = await self._try_shared(request, key, asked_at)
-        except FencelockError:  # whatever else breaks it off leaves it to who withdraws this
+        except FencelockError:  # after any other exception, ``withdraw`` cleans up
             self._unanswered.pop(owner, None)
             self._held.free(key, owner)
             raise
@@ -115,7 +116,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
             return await self._busy(request)
         self._hold(request, key, session, int(fence), asked_at)
         self._unanswered.pop(owner, None)
-        if session.dead:  # it has ended at this very moment
+        if session.dead:  # it has ended in the meantime
             self._held.drop_session(session)
             raise Unavailable("the session has ended; nothing is held")
         return granted(request.name, owner, int(fence), request.ttl, asked_at)
@@ -123,10 +124,10 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
     async def _try_shared(
         self, request: Request, key: int, asked_at: float
     ) -> tuple[Session, bytes | None]:
-        """Try on a shared session; one that has ended while it was idle is no answer."""
+        """Try on a shared session; replace a session that has ended while it was idle."""
         for _ in range(TRIES_MAX):
             session = await self._sessions.shared()
-            # Should the caller be cancelled now, what withdraws this comes behind it.
+            # If the caller is cancelled now, its ``withdraw`` finds this, and runs behind it.
             self._unanswered[request.owner] = Hold(request, key, session, 0, asked_at)
             try:
                 rows = await self._sessions.try_lock(session, key, request.ttl)
@@ -153,12 +154,12 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         waiter: Waiter[Session, Rows] = Waiter(request, key, session, self.world.now())
         lock = self._sql.lock
         await self._queue.join(
-            waiter, lambda done: session.send_async(lock, (key, limit), done), self._let_in
+            waiter, lambda done: session.send_async(lock, (key, limit), done), self._on_granted
         )
         return self._claim(waiter)
 
-    def _let_in(self, waiter: Waiter[Session, Rows], rows: Rows) -> None:
-        """The server has let a waiter in: from now on its end is seen to."""
+    def _on_granted(self, waiter: Waiter[Session, Rows], rows: Rows) -> None:
+        """Record the hold of a waiter that the server has granted: from now on it can expire."""
         fence, waited, _ = rows[0]
         if number(waited) < FREE_S:
             self._contended.discard(waiter.key)
@@ -168,7 +169,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         self._hold(waiter.request, waiter.key, waiter.session, integer(fence), since)
 
     def _claim(self, waiter: Waiter[Session, Rows]) -> Grant | Busy:
-        """What has become of a waiter, whose hold is there if it was let in."""
+        """Return the outcome of a wait; the hold is recorded already if the lock was granted."""
         owner, answer = waiter.request.owner, waiter.answer
         if answer is None:
             return Busy(LOOK_S, None, True)
@@ -177,7 +178,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         if hold is not None:
             return granted(hold.name, owner, hold.fence, hold.ttl, hold.until - hold.ttl)
         if isinstance(answer, FencelockError):
-            waiter.session.drop()  # whoever broke it off, it may have been let in before
+            waiter.session.drop()  # the lock may have been granted before the error
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
         raise Unavailable("the lock was not claimed within its ttl, and was given back: try again")
 
@@ -199,7 +200,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
                 by_session.setdefault(hold.session, []).append(grant)
         for session, some in by_session.items():
             await self._renew_on(session, some, now)
-        for owner in over:  # after those that still have time to lose
+        for owner in over:  # last, since the others still have time to lose
             if (hold := self._holds.get(owner)) is not None:
                 await self._held.give_back(owner, hold)
         await self._held.settled(over, renewal_timeout(grants))
@@ -227,11 +228,11 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         return Gone("session", "the session that held it has ended, or it was not renewed in time")
 
     async def _chores(self, now: float) -> float:
-        """Show what is still held after a moment; let sessions rest that hold nothing."""
+        """Show locks that are still held after a moment; lift the idle limit of unused sessions."""
         return min(await self._table.show(now), await self._sessions.rest(now))
 
     def _ended(self, session: Session) -> None:
-        """Tell those who held by a session that has ended."""
+        """Handle the end of a session: tell the owners of its locks."""
         owners = set(session.holds)
         self._held.drop_session(session)
         if owners and not self._closing and self.on_gone is not None:
@@ -248,7 +249,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.get(request.owner)
         if waiter is not None and (waiter.answer is None or isinstance(waiter.answer, Exception)):
-            useful = await self._queue.cancel(waiter)  # broken off, it is to be done again
+            useful = await self._queue.cancel(waiter)  # if interrupted here, it can be repeated
             if useful and isinstance(waiter.answer, Exception):
                 await self._sessions.unlock_all(waiter.session)
                 if self._queue.waiters.pop(request.owner, None):
@@ -262,7 +263,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
             await self._held.give_back(request.owner, hold)
         await self._held.forget(request.owner)
 
-    # Look
+    # Inspect
 
     async def _holder(self, name: str) -> tuple[str, int, str] | None:
         for owner, fence, meta in await self._wire.execute(self._sql.whose, name):

@@ -1,7 +1,7 @@
-"""What the sessions of one client hold, by owner, by session and by key, until it is given back.
+"""The locks that the sessions of one client hold, by owner, by session and by key.
 
-The server would grant a lock twice to one session, so this is also where a key that the client has
-taken is kept from being requested again: until the server has said that it is unlocked.
+The server would grant a lock twice to one session, so this registry also keeps a key that the
+client has taken from being requested again, until the server has replied that it is unlocked.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class HeldLocks:
         self._request_timeout = request_timeout
         self._mutex = world.mutex()
         self._taken: dict[int, str] = {}
-        """Keys that this client has, or requests, on a shared session: with the owner."""
+        """By key: the owner that has it, or requests it, on a shared session."""
         self.by_owner: dict[str, Hold[Session]] = {}
         self._once = ReleaseOnce(world, self.by_owner)
         self.settled = self._once.settled
 
     def reserve(self, key: int, owner: str) -> Hold[Session] | bool:
-        """Reserve a key for the request of an owner; else return who has it, if that is known."""
+        """Reserve a key for an owner's request; True if done, else its holder, False if unknown."""
         with self._mutex:
             taker = self._taken.setdefault(key, owner)
         return taker == owner or self.by_owner.get(taker, False)
 
     def free(self, key: int, owner: str) -> None:
-        """This owner has the key no more, and requests it no more."""
+        """End an owner's reservation of a key."""
         if self._taken.get(key) == owner:
             del self._taken[key]
 
     def add(self, owner: str, hold: Hold[Session]) -> None:
-        """A lock was granted, or turned out to be still there."""
+        """Record a lock that was granted, or turned out to be still held."""
         with self._mutex:
             if self.by_owner.get(owner) is not hold:
                 self.by_owner[owner] = hold
@@ -51,9 +51,9 @@ class HeldLocks:
                 hold.session.ttls[hold.ttl] += 1
 
     def _remove(self, owner: str, hold: Hold[Session], releaser: object) -> bool:
-        """A lock is about to be given back by this call; say whether it was known.
+        """Remove a lock that this call is about to unlock; return whether it was there.
 
-        Its key is not free yet.
+        Its key stays reserved.
         """
         with self._mutex:
             if self.by_owner.get(owner) is not hold:
@@ -65,14 +65,14 @@ class HeldLocks:
         return True
 
     def change_ttl(self, hold: Hold[Session], ttl: float) -> None:
-        """From now on it has another ttl."""
+        """Set the ttl of a hold, also among the ttls of its session."""
         if hold.ttl != ttl:
             hold.session.ttls[ttl] += 1
             _discount(hold.session, hold.ttl)
             hold.ttl = ttl
 
     def drop_session(self, session: Session) -> None:
-        """A session has ended: whatever it held is gone."""
+        """Remove all holds of a session that has ended."""
         for owner in list(session.holds):
             hold = self.by_owner.pop(owner, None)
             if hold is not None:
@@ -81,23 +81,23 @@ class HeldLocks:
         session.ttls.clear()
 
     async def forget(self, owner: str) -> None:
-        """This owner has nothing any more, whatever broke off the calls that it made."""
+        """Free all keys of an owner that holds no lock, however its calls were interrupted."""
         await self._once.settled([owner], self._request_timeout)
         for key, taker in snapshot(self._taken):
             if taker == owner:
                 self.free(key, owner)
 
     def give_back(self, owner: str, hold: Hold[Session]) -> Awaitable[bool]:
-        """Unlock, unless somebody else does; say whether that came in time."""
+        """Unlock, unless another call does; False if the lock was lost or its lease was over."""
         in_time = hold.until > self._world.now()
         return self._unlock(owner, hold) if in_time else self._unlock_late(owner, hold)
 
     async def expire(self, owner: str, hold: Hold[Session]) -> None:
-        """Unlock what nobody has renewed."""
+        """Unlock a hold that was not renewed."""
         try:
             await self.give_back(owner, hold)
         except FencelockError:
-            hold.session.drop()  # it cannot be unlocked, so let the server do it
+            hold.session.drop()  # it cannot be unlocked here: the server unlocks it
 
     async def _unlock_late(self, owner: str, hold: Hold[Session]) -> bool:
         if not self._once.begin(owner, hold):
@@ -121,7 +121,7 @@ class HeldLocks:
         except BaseException as error:
             if hold.releaser is not releaser:
                 raise
-            if not session.dead:  # it is still ours, and will be given back again
+            if not session.dead:  # it is still held, and will be unlocked by a later call
                 self.add(owner, hold)
                 raise
             self.drop_session(session)
@@ -134,7 +134,7 @@ class HeldLocks:
 
 
 def _discount(session: Session, ttl: float) -> None:
-    """One hold less with this ttl."""
+    """Remove one hold with this ttl from the ttls of a session."""
     session.ttls[ttl] -= 1
     if session.ttls[ttl] <= 0:
         del session.ttls[ttl]

@@ -1,21 +1,21 @@
 """``mode=lease``: a row with an end, on the server's clock.
 
-The recipe is that of ``memory.py``. A free lock that nobody waits for is taken by one upsert and
-given back by one update; everything else is a function that first locks the name's row
+The protocol is that of ``memory.py``. A free lock that nobody waits for is taken by one upsert and
+released by one update; everything else is a function that first locks the name's row
 (``sql/schema.sql``). The lease is not tied to a connection, so it survives the loss of one, and any
-pooler may stand between.
+pooler may stand between client and server.
 
 * **Fence**: the higher of the row's last fence + 1 and the server's clock in microseconds, in the
   same statement. The row stays for a minute after it was last used. When it is removed, the floor
-  is raised to its fence first, and whoever makes a new row begins above the floor. So a fence goes
-  back only if the database is lost *and* its clock is set back.
-* **Expiry** is judged when somebody wants the lock. A transaction that made sure of its lease
+  is raised to its fence first, and a new row begins above the floor. So a fence goes back only if
+  the database is lost *and* its clock is set back.
+* **Expiry** is judged when a request for the lock comes. A transaction that has verified its lease
   (``fencelock.sql.verify``) holds the row FOR KEY SHARE: renewals pass, a taker does not.
-* **Waiting**: a release hands the lock to the first waiter whole, and the listener of its client
-  is notified of the fence and since when: so a contended turn is two statements, one to queue and
-  one to release. The listener also looks after those whose holder died, at the moment when the
-  lease ends. Where notifications cannot come through, waiters look by themselves, those far behind
-  in the queue less often.
+* **Waiting**: a release makes the first waiter the holder, and the listener of its client is
+  notified of the fence and since when: so a contended lock costs each holder two statements, one to
+  queue and one to release. The listener also has the lease of a dead holder handed on, at the
+  moment when it ends. Where notifications cannot come through, waiters poll, those far behind in
+  the queue less often.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from .engine import PostgresqlEngine
 from .inspect import Inspector
 from .listener import ANNOUNCED, Listener, changes
 from .memos import Memos
-from .rows import gone, integer, number, string, words
+from .rows import decode_busy, gone, integer, number, string
 from .several import LOOK_S, Several
 from .shares import Shares
 from .statements import Statements
 
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.5  # without a listener
-PROTECTED_S = 0.05  # how often to look at an expired lease that a transaction still protects
-TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
+PROTECTED_S = 0.05  # how often to poll an expired lease that a transaction still protects
+TIDY_EVERY = 1000  # grants between two removals of unused rows
 CONTENDED_MAX = 1000
 
 
@@ -60,7 +60,7 @@ class LeaseEngine(PostgresqlEngine):
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
-        """This is the default mode; the other two are engines of their own."""
+        """Return the engine of the ``mode`` and ``bound`` options; without them, this one."""
         mode, bound = address.options.get("mode"), address.options.get("bound")
         if mode == "advisory" and bound != "transaction":
             from .advisory import AdvisoryEngine
@@ -83,7 +83,7 @@ class LeaseEngine(PostgresqlEngine):
         self._listener: Listener | None = None
         self._grants = 0
         self._contended: set[str] = set()
-        """Names whose queue makes the short way vain."""
+        """Names with a queue: the fast path would fail for them."""
 
     async def open(self) -> None:
         await super().open()
@@ -102,7 +102,7 @@ class LeaseEngine(PostgresqlEngine):
         await self._inspector.of_all_kinds("tidy")
 
     async def _see_durability(self) -> None:
-        """Behind a pooler a session's settings are not ours to make."""
+        """Check synchronous_commit, which a client behind a pooler cannot set by itself."""
         if string((await self._wire.execute(self._sql.durability))[0][0]) == "off":
             self.traits = self.traits._replace(
                 safety="efficiency", durable=False, advice="turn synchronous_commit on"
@@ -127,7 +127,7 @@ class LeaseEngine(PostgresqlEngine):
             return answer
         asked_at = self.world.now()
         if waits and not queue and name in self._contended:
-            return Busy(LOOK_S)  # it asks again at once, to join the queue
+            return Busy(LOOK_S)  # the caller retries at once, to join the queue
         if not queue and name not in self._contended:  # most locks are free: one upsert
             rows = await self._wire.execute(
                 self._sql.take_free, name, owner, ttl, meta, owner=owner
@@ -136,7 +136,7 @@ class LeaseEngine(PostgresqlEngine):
                 await self._count()
                 return granted(name, owner, integer(rows[0][0]), ttl, asked_at)
             if waits:
-                return Busy(LOOK_S)  # it asks again at once, to join the queue
+                return Busy(LOOK_S)  # the caller retries at once, to join the queue
             asked_at = self.world.now()
         inbox = ""
         if self._listener is not None:
@@ -148,7 +148,7 @@ class LeaseEngine(PostgresqlEngine):
             join = (self._sql.join_queue, name, owner, ttl, meta, inbox)
             rows = await self._wire.execute(*join, owner=owner)
             if (busy := rows[0][0]) is not None:
-                return self._busy(queue, *words(busy))
+                return self._busy(queue, *decode_busy(busy))
             asked_at = self.world.now()
         acquire = (self._sql.acquire, name, owner, ttl, meta, queue, inbox, self._wire.alone)
         rows = await self._wire.execute(*acquire, owner=owner)
@@ -245,7 +245,7 @@ class LeaseEngine(PostgresqlEngine):
 
     async def leave_queue(self, request: Request) -> None:
         if self._listener is None or not self._listener.inbox:
-            return  # who does not claim is passed over
+            return  # a waiter that does not claim the lock is passed over
         self._listener.leaves(request.owner)
         kind = "" if request.share is None else request.share.kind
         where = (request.name, kind, request.owner, self._listener.inbox, self._wire.alone)

@@ -1,7 +1,7 @@
 """Receive notifications in a program of threads.
 
-A blocking caller that waits alone listens by itself, for itself and for whoever comes after it:
-that saves a thread and the way between the two. Else a thread of ours does.
+A blocking caller that waits alone listens by itself, for itself and for those that come after it:
+that saves a thread and the switch between two. Else a thread of ours listens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .settings import Settings
 from .statements import Statements
 from .wire.connection_threads import ThreadConnection, connect, execute
 
-GLANCE_S = 0.5  # how long a blocking caller listens before it sees that it need not any more
+GLANCE_S = 0.5  # how long a blocking caller listens before it checks whether it still has to
 
 
 class ThreadListener(Listener):
@@ -31,7 +31,7 @@ class ThreadListener(Listener):
         self._waited_for = ThreadFlag()
         self._mutex = world.mutex()
         self._reading = threading.Lock()
-        """Whoever reads from the connection has it."""
+        """Held by the thread that reads from the connection."""
         self._on_duty = False
         """Whether our thread listens."""
         self._job: Job | None = None
@@ -46,7 +46,7 @@ class ThreadListener(Listener):
         await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
 
     def _begin(self) -> None:
-        """Have our thread listen."""
+        """Have our thread listen; start it if there is none."""
         self._waited_for.set()
         with self._mutex:
             if self._job is None:
@@ -66,7 +66,7 @@ class ThreadListener(Listener):
         self._rest()
 
     def _rest(self) -> None:
-        """Let our thread rest if there is nobody left: the next to come may listen by itself."""
+        """Let our thread stop listening if none waits: the next waiter may listen by itself."""
         if self._on_duty and not self._in_use:
             self._wakeup.wake()
 
@@ -76,7 +76,7 @@ class ThreadListener(Listener):
             await self._world.wait(signal, deadline)
 
     def _listen_alone(self, signal: Signal, deadline: float) -> bool:
-        """Listen in the calling thread; say whether its wait is over."""
+        """Listen in the calling thread; return whether its wait is over."""
         if not self._reading.acquire(blocking=False):
             return False
         try:
@@ -89,7 +89,7 @@ class ThreadListener(Listener):
                 self._listen(now, min(deadline, now + GLANCE_S))
             return True
         except (FencelockError, psycopg.Error, OSError):
-            return False  # the listener meets the same trouble, and sees to it
+            return False  # our thread meets the same error, and reconnects
         finally:
             self._reading.release()
 
@@ -111,7 +111,7 @@ class ThreadListener(Listener):
             await self._job.join(self._world.now() + CLOSE_S)
 
     async def _run(self) -> None:
-        """Listen, and send what is due, for as long as the client lives."""
+        """Listen, and send what is due, until the client is closed."""
         while not self._closing:
             try:
                 if self._in_use and self._waited_for.is_set():
@@ -121,18 +121,18 @@ class ThreadListener(Listener):
                 else:
                     self._on_duty = False
                     self._waited_for.clear()
-                    if self._in_use:  # somebody came just now, and may have set it before
+                    if self._in_use:  # a waiter came just now, and may have set it before
                         self._waited_for.set()
                     self._waited_for.wait(None)
             except (FencelockError, psycopg.Error, OSError):
                 self._reconnect_later()
-        with self._reading:  # somebody may still be reading
+        with self._reading:  # another thread may still be reading
             if self._connection is not None:
                 self._connection.drop()
         self._wakeup.close()
 
     def _listen(self, now: float, until: float) -> None:
-        """Send what is due, then wait for notifications until then, or until the next is."""
+        """Send what is due, then receive notifications, until a moment or until more is due."""
         connection = self._connection or self._connect()
         if now >= self._due_at():
             self._send_due(connection, now)
@@ -163,7 +163,7 @@ class ThreadListener(Listener):
         return connection
 
     def _reconnect_later(self) -> None:
-        """The waiters meet the same trouble in their own calls: let them look."""
+        """Drop the connection, wake the waiters, whose own calls meet the same error, and pause."""
         with self._reading:
             if self._connection is not None:
                 self._connection.drop()

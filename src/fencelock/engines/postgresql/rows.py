@@ -1,4 +1,4 @@
-"""Decode the rows of our statements: libpq's text, in the words of the model."""
+"""Decode the rows of our statements: from libpq's text to the types of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows: TypeAlias = list[Row]
 
 
 def holding(row: Row) -> Holding:
-    """A holder, as the statements show one."""
+    """Return the holder that a row shows."""
     name, fence, ttl, age, remaining, meta, *share = row
     words = json.loads(string(meta))
     seen = Holding(
@@ -27,50 +27,50 @@ def holding(row: Row) -> Holding:
 
 
 def waiting(row: Row) -> Waiting:
-    """A waiter, as the statements show one."""
+    """Return the waiter that a row shows."""
     age, meta, *share = row
     words = json.loads(string(meta))
     return Waiting(number(age), words, role(share[0]) if share else "lock")
 
 
 def gone(reason: str | None) -> Gone:
-    """What has become of a hold without a record, which was revoked if there is a reason."""
+    """Return why a hold has no record: it was revoked if there is a reason, else it expired."""
     if reason is not None:
         return Gone("revoked", reason)
     return Gone("expired", "its record is gone from the database")
 
 
 def limit_of(rows: Rows) -> int | None:
-    """The limit of a semaphore: the last column of its holders and waiters, after their role."""
+    """Return a semaphore's limit: the last column of its holders and waiters, after their role."""
     return next((int(row[-1] or 0) for row in rows if row[-2] == b"semaphore"), None)
 
 
 def role(value: bytes | None) -> Role:
-    """What a share is: a slot of a semaphore, a read or a write lock."""
+    """Decode the role of a share: a slot of a semaphore, a read or a write lock."""
     return cast("Role", string(value))
 
 
 def integer(value: bytes | None) -> int:
-    """A whole number, 0 for none."""
+    """Decode a whole number; 0 for NULL."""
     return int(value or 0)
 
 
 def number(value: bytes | None) -> float:
-    """Seconds, mostly."""
+    """Decode a number, mostly of seconds; 0 for NULL."""
     return float(value or 0)
 
 
 def string(value: bytes | None) -> str:
-    """Text, empty for none."""
+    """Decode text; empty for NULL."""
     return (value or b"").decode()
 
 
 def flag(value: bytes | None) -> bool:
-    """Whether it is true."""
+    """Decode a boolean; False for NULL."""
     return value == b"t"
 
 
-def words(value: bytes) -> tuple[float, int, str]:
-    """What ``join`` returns of a lock that is held: for how long, how many wait, who holds it."""
+def decode_busy(value: bytes) -> tuple[float, int, str]:
+    """Decode what ``join`` returns of a held lock: for how long, how many wait, who holds it."""
     left, before, holder = value.split(b" ", 2)
     return float(left), int(before), holder.decode()

@@ -1,7 +1,7 @@
-"""The sessions of one client: a few that many locks share, and some for who has to wait.
+"""The sessions of one client: a few that many locks share, and some for requests that must wait.
 
-The server ends a session that is idle for as long as its shortest lease, and a second. That limit
-is set anew whenever it becomes another one, along with what is sent anyway.
+The server ends a session that is idle for the ttl of its shortest lease and a second. Whenever that
+limit changes, it is set along with a statement that is sent anyway.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .statements import Statement, Statements
 from .wire import Session, Wire
 
 GRACE_S = 1.0  # the server ends an idle session so much later than its shortest lease
-UNKNOWN = ""  # a limit that is set by the next statement, whatever it is
-REST_S = 0.5  # after so long with nothing held, a session may be idle for as long as it likes
-SPARE_MAX = 4  # sessions that are kept for the next who have to wait
+UNKNOWN = ""  # the limit is not known: the next statement sets it
+REST_S = 0.5  # after so long without a lock, a session's idle limit is lifted
+SPARE_MAX = 4  # sessions that are kept for the next requests that must wait
 
 
 class SessionPool:
-    """Opens sessions, hands them out, and knows how long each may be idle."""
+    """The sessions of one client, and how long each may be idle."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class SessionPool:
         self._spare: list[Session] = []
         self._rest_at = NEVER
         self.expect: Callable[[float], None] = lambda at: None
-        """Told when ``rest`` is to be called."""
+        """Called with the time at which ``rest`` is to be called."""
 
     async def open(self) -> None:
-        """Open the first one; refuse a pooler that would not leave it ours."""
+        """Open the first session; refuse a pooler that shares server sessions among clients."""
         first = await self._begin()
         if not self._wire.direct:
             await self._refuse_a_pooler(first)
@@ -66,7 +66,7 @@ class SessionPool:
         return session
 
     async def _refuse_a_pooler(self, first: Session) -> None:
-        """See whether two connections of ours are one session, or one is two."""
+        """Raise if two connections share a server session, or one changes its session."""
         second = await self._begin()
         again = integer((await first.execute(self._sql.begin))[0][0])
         second.drop()
@@ -79,7 +79,7 @@ class SessionPool:
             )
 
     async def shared(self) -> Session:
-        """A session for locks that are not waited for."""
+        """Return a shared session, for locks that are not waited for."""
         for session in list(self._shared):
             if not session.dead:
                 return session
@@ -89,7 +89,7 @@ class SessionPool:
         return session
 
     async def own(self) -> Session:
-        """A session for somebody who has to wait."""
+        """Return a session of its own for a request that must wait."""
         while self._spare:
             session = self._spare.pop()
             if not session.dead:
@@ -97,7 +97,7 @@ class SessionPool:
         return await self._begin()
 
     def put_back(self, session: Session) -> None:
-        """Nothing is held by it any more."""
+        """Keep a session that holds no lock any more, or end it if enough are kept."""
         if session in self._shared:
             return
         if len(self._spare) < SPARE_MAX and not session.dead:
@@ -106,21 +106,21 @@ class SessionPool:
             session.drop()
 
     def limit(self, session: Session, *ttls: float) -> str:
-        """How long the server lets a session be idle, in milliseconds; 0 is for ever."""
+        """Return how long a session may be idle, in milliseconds as text; "0" is without limit."""
         shortest = min([*session.ttls, *ttls], default=None)
         return "0" if shortest is None else f"{(shortest + GRACE_S) * 1000:.0f}"
 
     def try_lock(self, session: Session, key: int, ttl: float) -> Awaitable[Rows]:
-        """Take a lock if it is free; the limit of its session is set only if it is another one."""
+        """Take a lock if it is free; set the idle limit of its session only if it changes."""
         limit = self.limit(session, ttl)
         if limit == session.limit:
             return session.execute(self._sql.try_lock, key)
         return self._set_limit(session, limit, self._sql.try_lock_limited, key, limit)
 
     def unlock(self, session: Session, owner: str, hold: Hold[Session]) -> Awaitable[Rows]:
-        """Give a lock back. A session by which nothing is held now keeps its limit for a while."""
+        """Unlock. A session without any other lock keeps its idle limit for a while."""
         limit = self.limit(session) if session.ttls else session.limit or "0"
-        if not session.ttls and self._rest_at == NEVER:  # nobody holds by it now
+        if not session.ttls and self._rest_at == NEVER:  # it was the last lock
             self._rest_at = self._world.now() + REST_S
             self.expect(self._rest_at)
         if hold.shown:
@@ -131,10 +131,10 @@ class SessionPool:
         return session.execute(self._sql.unlock, hold.key)
 
     async def unlock_all(self, session: Session) -> None:
-        """Give back what a session may have got whose wait was called off.
+        """Unlock what a session may have been granted although its wait was cancelled.
 
-        The server can let it in at that very moment. An advisory lock of a session outlives the
-        error that its statement then ends with.
+        The server can grant the lock at that very moment. A session's advisory lock outlives the
+        error with which its statement then ends.
         """
         try:
             await session.execute(self._sql.unlock_all)
@@ -142,17 +142,17 @@ class SessionPool:
             session.drop()
 
     def renew(self, session: Session, columns: list[list[object]]) -> Awaitable[Rows]:
-        """Show the server that a session is alive, and how long it may be idle from now on."""
+        """Show the server that a session is alive, write its holders, and set its idle limit."""
         limit = self.limit(session)
         return self._set_limit(session, limit, self._sql.renew, *columns, limit)
 
     async def _set_limit(
         self, session: Session, limit: str, statement: Statement, *values: object
     ) -> Rows:
-        """Run a statement that sets a limit; it is known again once that was answered.
+        """Run a statement that sets the idle limit, which is known once the reply has come.
 
-        Of two that are under way at once nobody knows which the server ran last, and of a try
-        that got nothing it took no limit: then the next statement sets it again.
+        Of two that are under way at once it is not known which the server ran last, and a
+        ``try_lock`` that gets no lock sets no limit: then the next statement sets it again.
         """
         alone, session.limits_sent = not session.limits_sent, session.limits_sent + 1
         session.limit = UNKNOWN
@@ -165,7 +165,7 @@ class SessionPool:
         return rows
 
     async def rest(self, now: float) -> float:
-        """Let sessions be idle for ever by which nothing is held; return when to call again."""
+        """Lift the idle limit of sessions that hold no lock; return when to call this again."""
         if now >= self._rest_at:
             self._rest_at = NEVER
             await self._reset_idle_timeouts()
@@ -174,7 +174,7 @@ class SessionPool:
     async def _reset_idle_timeouts(self) -> None:
         for session in list(self._shared):
             await self._reset_idle_timeout(session)
-        spare, self._spare = self._spare, []  # nobody may begin to wait on one meanwhile
+        spare, self._spare = self._spare, []  # no request may begin to wait on one meanwhile
         for session in spare:
             await self._reset_idle_timeout(session)
             self.put_back(session)
@@ -185,7 +185,7 @@ class SessionPool:
             try:
                 await self._set_limit(session, limit, self._sql.limit, limit)
             except FencelockError:
-                pass  # it will be found dead
+                pass  # its next use finds it dead
 
     def close(self) -> None:
         for session in [*self._shared, *self._spare]:

@@ -1,4 +1,4 @@
-"""Read the options of a URL, and translate them to those of libpq."""
+"""Read the options of a URL, and translate them to libpq's connection parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .tables import check_identifier
 Mode: TypeAlias = Literal["lease", "advisory", "row"]
 Bound: TypeAlias = Literal["session", "transaction"]
 
-_TLS = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey"}  # and libpq's own names
+_TLS = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey"}  # our names and libpq's
 _PASSED_ON = (
     "sslmode",
     "sslrootcert",
@@ -41,9 +41,9 @@ class Settings(NamedTuple):
 
     conninfo: dict[str, str]
     listen: dict[str, str] | None
-    """The way for notifications, where it is another one."""
+    """The connection parameters of the listener, where they differ."""
     where: str
-    """The address for messages."""
+    """The address that messages show."""
     mode: Mode
     bound: Bound
     table: str
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
 
 def read_settings(address: Address) -> Settings:
-    """All that a URL says."""
+    """Return the settings of a URL."""
     options = address.options
     conninfo = _conninfo(address)
     listen = options.get("listen")
@@ -101,7 +101,7 @@ def _conninfo(address: Address) -> dict[str, str]:
 
 
 def _tls_words(address: Address) -> dict[str, str]:
-    """The options that mean TLS for every engine, in libpq's words."""
+    """Translate the TLS options that all engines share to libpq's parameters."""
     options = address.options
     files = tls(options)
     if files is None:
@@ -114,13 +114,13 @@ def _tls_words(address: Address) -> dict[str, str]:
 
 
 def _connect_timeout(address: Address) -> str:
-    """In whole seconds, of which libpq waits for two at least."""
+    """Return the timeout in whole seconds; libpq waits for two at least."""
     given = address.options.get("connect_timeout", CONNECT_TIMEOUT_S)
     return f"{max(2.0, float(str(given))):.0f}"
 
 
 def _host(name: str) -> str:
-    """A host as libpq takes it; the folder of a socket is percent-encoded in a URL."""
+    """Return a host as libpq takes it; a socket directory is percent-encoded in a URL."""
     return name.strip("[]").replace("%2F", "/").replace("%2f", "/")
 
 

@@ -11,28 +11,28 @@ from .rows import integer, string
 from .statements import Statements
 from .wire import Wire
 
-LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
+LOOK_S = 60.0  # the listener wakes all waiters; this is the fallback
 
 
 class Several:
-    """What one client asks for several names at once."""
+    """The requests of one client for several locks at once."""
 
     def __init__(self, world: World, wire: Wire, sql: Statements) -> None:
         self._world = world
         self._wire = wire
         self._sql = sql
         self._usable = True
-        """Whether the function is there: a role that may not make it takes one after another."""
+        """Whether the function exists: where the role may not create it, locks are taken singly."""
 
     async def acquire(self, requests: Sequence[Request]) -> Together:
-        """Take all, or say which is held; None where that has to be asked for each."""
+        """Take all, or return one that is held; None where each must be requested singly."""
         if not self._usable:
             return None
         names, owners, ttls, *_ = map(list, zip(*requests, strict=True))
         asked_at = self._world.now()
         take = (self._sql.take_all, names, owners, ttls, requests[0].meta, self._wire.alone)
         try:
-            # Whatever is sent for the first owner comes after it; it is the first to be withdrawn.
+            # Later statements of the first owner run after this; it is the first to be withdrawn.
             rows = await self._wire.execute(*take, owner=requests[0].owner)
         except Misconfigured:
             self._usable = False
@@ -49,7 +49,7 @@ class Several:
         ]
 
     async def release(self, grants: Sequence[Grant]) -> dict[str, bool]:
-        """Give back those that nobody waits for; return the owners of these."""
+        """Release the locks that nobody waits for; return their owners, as the keys of a dict."""
         names, owners, *_ = map(list, zip(*grants, strict=True))
         rows = await self._wire.execute(self._sql.give_back_all, names, owners, owner=owners[0])
         return {string(row[0]): True for row in rows}

@@ -1,15 +1,15 @@
 """Semaphores and read/write locks in ``mode=lease``: names that several hold.
 
-The recipe is that of ``memory.py``. Each kind and name has a row with the units that are free; who
-holds some of them has a row with an end, on the server's clock. Whoever takes or gives back units
-locks the name's row first, and reads no other holder's (``sql/share_schema.sql``).
+The protocol is that of ``memory.py``. Each kind and name has a row with the units that are free;
+each holder has a row with an end, on the server's clock. Taking or releasing units locks the name's
+row first, and reads no other holder's row (``sql/share_schema.sql``).
 
 * **Fence**: as in ``lease.py``, from the name's row, and above the same floor.
-* **Expiry**: the name's row has a moment before which no share ends. Only who comes after it looks
-  for shares that have ended.
-* **Waiting**: whoever frees units hands them to the first waiters, as long as they suffice for the
-  first of those, and the listener of each is notified of its fence and slot. The first one that has
-  to wait for more keeps the others waiting.
+* **Expiry**: the name's row has a moment before which no share ends. Only a request after that
+  moment looks for shares that have ended.
+* **Waiting**: freed units are handed to the first waiters, as long as they suffice for the first
+  one, and the listener of each is notified of its fence and slot. A first waiter that needs more
+  units keeps the others waiting.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Shares:
         self.sql = sql
         self._busy = busy
         self._contended: set[tuple[str, str]] = set()
-        """Names whose queue makes the short way vain."""
+        """Kinds and names with a queue: the fast path would fail for them."""
         self.listener: Listener | None = None
 
     async def usable(self) -> bool:
-        """Say whether the tables are there, and this role has rights on them.
+        """Return whether the tables exist and this role has rights on them.
 
-        Where it is not so, the server refuses each request for a share and says why.
+        If not, the server refuses each request for a share and says why.
         """
         return flag((await self._wire.execute(self.sql.usable))[0][0])
 
@@ -65,7 +65,7 @@ class Shares:
                 return granted(name, owner, integer(fence), ttl, asked_at, got)
             asked_at = self._world.now()
         if waits and not queue:
-            return Busy(LOOK_S)  # it asks again at once, to join the queue
+            return Busy(LOOK_S)  # the caller retries at once, to join the queue
         if queue and self.listener is not None:
             inbox = self.listener.inbox
             if self.listener.joins(owner) and (handed := self.listener.pushed_grant(request)):
@@ -87,7 +87,7 @@ class Shares:
         self._contended.add((kind, name))
 
     async def renew(self, grants: Sequence[Grant], within: float) -> Rows:
-        """Extend shares; the rows are the owners that still had theirs."""
+        """Extend shares; return rows with the owners that still held theirs."""
         names, owners, _, ttls, _, _, shares = map(list, zip(*grants, strict=True))
         kinds = [share.kind for share in shares]
         return await self._wire.execute_soon(
@@ -95,7 +95,7 @@ class Shares:
         )
 
     async def leave(self, name: str, owner: str, share: Share) -> bool:
-        """Leave the queue and give back what is held; say whether anything was."""
+        """Leave the queue and release what is held; return whether anything was."""
         kind = share.kind
         if (kind, name) not in self._contended:
             rows = await self._wire.execute(self.sql.give_back, name, kind, owner, owner=owner)

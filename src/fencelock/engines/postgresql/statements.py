@@ -1,7 +1,7 @@
 """Read the statements in ``sql/*.sql``, and fill in the names of tables.
 
-Names, owners and words of users are parameters, never text. Identifiers come from the ``table`` and
-``schema`` options, which ``settings.py`` has checked.
+Names, owners and other text of users are parameters, never part of the SQL. Identifiers come from
+the ``table`` and ``schema`` options, which ``settings.py`` has checked.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 SCHEMA = "public"
-"""Where everything lies unless another schema is named. It is no matter of ``search_path``, which
-begins with a schema of the role's own: two roles would lock in two places and both hold."""
+"""The schema of all tables unless another one is named. ``search_path`` does not decide it, since
+that begins with a schema of the role's own: two roles would lock in two schemas and both hold."""
 ADVISORY = f'"{SCHEMA}".fencelock_advisory'
-"""The beginning of the names of what all advisory locks of a database share."""
+"""The prefix of the objects that all advisory locks of a database share."""
 LOCK_CLASS = 0x46454E43
-"""Of the advisory locks with two keys, which we use among ourselves; locks of users have one."""
+"""The first key of our internal two-key advisory locks; locks of users have one 64-bit key."""
 
-# Where pg_locks shows the advisory lock of a key of 64 bits.
+# The row of pg_locks that is the advisory lock of a 64-bit key.
 _IS_KEY = """l.locktype = 'advisory' AND l.objsubid = 1
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND l.classid::bigint = (h.key >> 32) & 4294967295 AND l.objid::bigint = h.key & 4294967295"""
 
-_FILLED_IN: dict[str, object] = {
+FILLED_IN: dict[str, object] = {
     # The wall clock in microseconds, unless it claims the far future.
     "us": "least((date_part('epoch', clock_timestamp()) * 1000000)::bigint, 4503599627370495)",
     "is_key": _IS_KEY,
     "space": LOCK_CLASS,
     "queues": LOCK_CLASS + 1,  # the same, for the queues of names
-    "claim": 0.5,  # seconds that a lock waits for somebody who was called to it
-    "short": 10,  # as often do listeners look by themselves; who waits for a shorter lease is told
+    "claim": 0.5,  # seconds that a waiter has to claim a lock which it was handed
+    "short": 10,  # seconds between two settles of a listener, which is notified of shorter leases
     "forget": 30,  # a waiter that was not seen for so many seconds is dead
     "unused": 60,  # a free row stays for so many seconds, in case the name is used again
     "tidy": 1000,  # rows that are removed at once
-    "skip": 256,  # positions that may have been left before a queue's first one is looked up
+    "skip": 256,  # positions that may be empty before a queue's first one is looked up
 }
 _HEAD = re.compile(r"^-- statement: (\w+)(.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 
 
 class Statement(NamedTuple):
-    """One statement, and the name under which a connection prepares it; empty if it does not."""
+    """One statement, and the name under which it is prepared; empty if it is not."""
 
     name: str
     sql: str
     kind: str = ""
-    """Only statements of one kind share a transaction."""
+    """Only statements of the same kind share a transaction."""
 
 
 class Statements:
-    """The statements of one file, each an attribute."""
+    """The statements of one SQL file, each an attribute."""
 
     if TYPE_CHECKING:
 
@@ -69,18 +69,18 @@ class Statements:
 
 @cache
 def text_of(file: str) -> str:
-    """The text of a file in ``sql/``."""
+    """Return the text of a file in ``sql/``."""
     return (Path(__file__).parent / "sql" / f"{file}.sql").read_text(encoding="utf-8")
 
 
 def fill_in(text: str, table: str, schema: str, counter: str = "") -> str:
-    """Put names and numbers into a text; ``counter`` is how those of a fence counter begin."""
+    """Put names and numbers into an SQL text; ``counter`` is the prefix of a fence counter."""
     names = {"t": qualified(table, schema), "p": table, "c": counter}
-    for word, value in {**_FILLED_IN, **names}.items():
+    for word, value in {**FILLED_IN, **names}.items():
         text = text.replace(f"{{{word}}}", str(value))
     return text
 
 
 def qualified(table: str, schema: str) -> str:
-    """The beginning of the names of tables and functions."""
+    """Return the prefix of the names of tables and functions."""
     return f'"{schema}".{table}'

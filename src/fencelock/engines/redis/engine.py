@@ -2,7 +2,7 @@
 
 The recipe is the well-known ``SET key owner NX PX ttl``, released only by its owner, so that any
 other program that locks this way on the same key is kept out and keeps us out. What is added, in
-the same round trip: a fence, a queue that is served first come first, and a push to who is next.
+the same round trip: a fence, a queue that is served first come first, and a push to the next owner.
 
 The server judges expiry on its own wall clock and forgets what it did not persist or replicate: so
 this is an engine for efficiency. The fence is what protects the resource. It is the higher of
@@ -38,7 +38,7 @@ from ...world import GRACE_S, Signal, World
 from .inspect import Inspector
 from .keys import lock_of, record_of
 from .listener import HEARTBEAT_MS, LOOK_S, Listener
-from .notebook import Notebook
+from .memos import Memos
 from .observers import Observers
 from .prepacked import Prepacked, ms
 from .script_runner import ScriptRunner
@@ -69,19 +69,19 @@ class RedisEngine(Engine):
         self._settings = settings(address)
         self._request_timeout = self._settings.request_timeout
         self._runner = ScriptRunner(world, self._settings)
-        alone = self._settings.topology != "cluster"  # one server reaches the inboxes of all
-        flag = "1" if alone else "0"
-        self._listener = Listener(world, self._runner, self._request_timeout, flag)
-        self._observers = Observers(world, self._runner, self._listener, self._settings, flag)
-        self._inspector = Inspector(self._runner, self._settings, flag)
-        self._notebook = Notebook(self._runner, self._settings)
-        self._prepacked = Prepacked(self._settings, self._listener.inbox, alone)
+        is_one_server = self._settings.topology != "cluster"  # it reaches all clients' inboxes
+        one_server = "1" if is_one_server else "0"
+        self._listener = Listener(world, self._runner, self._request_timeout, one_server)
+        self._observers = Observers(world, self._runner, self._listener, self._settings, one_server)
+        self._inspector = Inspector(self._runner, self._settings, one_server)
+        self._memos = Memos(self._runner, self._settings)
+        self._prepacked = Prepacked(self._settings, self._listener.inbox, is_one_server)
         self._several = Several(self._now, self._runner, self._prepacked, self._request_timeout)
         self._replicas = self._settings.replicas
-        """How many replicas have to confirm a grant; if any, a push alone is not believed."""
+        """How many replicas have to confirm a grant; if any, a push is no grant by itself."""
         only = self._runner.topology.only
         self._fast: FastPath | None = None
-        """Where there is one server and its word is enough: the way without a detour."""
+        """The shortest way of a request, where one server decides without its replicas."""
         if only is not None and not self._replicas:
             self._fast = self._runner.pool.fast_path(only)
         self._direct = self._fast.direct if self._fast is not None else None
@@ -126,7 +126,7 @@ class RedisEngine(Engine):
                 call = self._prepacked.acquire_call(name, owner, ttl, meta, joins)
                 answer = await self._runner.rerun(call, answer)
         if type(answer) is bytes:  # the fence
-            if not queue and owner in listener.waiters.by_owner:  # it joined, now or before
+            if not queue and owner in listener.waiters.by_owner:  # it was registered to queue
                 listener.unwatch(self._prepacked.keys(name).lock, owner)
             return granted(name, owner, int(answer), ttl, now)
         look_ms, position, holder = answer
@@ -141,7 +141,7 @@ class RedisEngine(Engine):
         return await self._several.release(grants)
 
     async def _confirmed(self, request: Request, call: ScriptCall) -> Any:
-        """Run a script that may grant a request; where replicas count, believe only them."""
+        """Run a script that may grant a request; where replicas count, only if enough confirm."""
         ttl, wanted = request.ttl, self._replicas
         if not wanted:
             return await self._runner.run(call, ttl)
@@ -174,7 +174,7 @@ class RedisEngine(Engine):
         return answers
 
     def _renewal(self, grants: Sequence[Grant]) -> ScriptCall:
-        """The call that extends grants of one slot, which are all mutexes or all shares."""
+        """Make the call that extends grants of one slot, all of them mutexes or all shares."""
         if grants[0].share is not None:
             return self._shares.renewal(grants)
         locks = [lock_of(grant.name, self._settings.prefix) for grant in grants]
@@ -217,7 +217,7 @@ class RedisEngine(Engine):
         await self.release(granted(name, owner, 0, ttl, 0.0, share))
 
     def _key(self, name: str, share: Share | None) -> str:
-        """The key that is waited for."""
+        """Return the key under which the listener registers the waiters of a name."""
         return self._prepacked.keys(name).lock if share is None else self._shares.key(name, share)
 
     # Wait
@@ -258,13 +258,13 @@ class RedisEngine(Engine):
         self._observers.unobserve(name, signal)
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        await self._notebook.remember(name, item, number, keep)
+        await self._memos.remember(name, item, number, keep)
 
     async def recall(self, name: str) -> Mapping[str, int]:
-        return await self._notebook.recall(name)
+        return await self._memos.recall(name)
 
     async def forget(self, name: str) -> None:
-        await self._notebook.forget(name)
+        await self._memos.forget(name)
 
     # Inspect
 

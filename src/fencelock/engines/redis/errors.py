@@ -11,13 +11,13 @@ from ...errors import Denied, EngineError, Misconfigured, Unavailable
 from ...model import Meta
 
 FOREIGN: Meta = {"program": "not fencelock"}
-"""What is said of a holder that is another program, or a key that is no lock at all."""
+"""The meta that is shown for a holder that is another program, or a key that is no lock at all."""
 ENDLESS: Meta = {**FOREIGN, "expiry": "none"}
-"""The same of one whose key has no expiry: it is held until somebody removes it."""
+"""The same where the key has no expiry: it is held until somebody removes it."""
 
 
 def foreign(left_ms: int) -> Meta:
-    """Describe a holder that is not one of ours."""
+    """Return the meta of a holder that is not one of ours; -1 ms means that it has no expiry."""
     return ENDLESS if left_ms == -1 else FOREIGN
 
 
@@ -53,7 +53,7 @@ _TABLE: dict[str, tuple[type[EngineError], str]] = {
 
 
 def items(reply: Any) -> list[Any]:
-    """Return the parts of a reply that is an array; nothing of any other."""
+    """Return the parts of a reply that is an array; none of any other."""
     if not isinstance(reply, list):
         return []
     found: list[Any] = reply  # pyright: ignore[reportUnknownVariableType]

@@ -1,4 +1,4 @@
-"""Inspect the locks of Redis: who holds a name, who waits for it, which names there are; revoke."""
+"""Inspect the locks of Redis: holders and waiters of a name, names that are held; revoke them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SCAN_COUNT = "1000"
 class Inspector:
     """What others see of the locks, and how an administrator ends a hold."""
 
-    def __init__(self, runner: ScriptRunner, settings: Settings, alone: str) -> None:
+    def __init__(self, runner: ScriptRunner, settings: Settings, one_server: str) -> None:
         self._runner = runner
         self._prefix = settings.prefix
         self._request_timeout = settings.request_timeout
-        self._alone = alone
+        self._one_server = one_server
 
     async def state(self, name: str) -> State:
-        """Who holds a name and who waits, in whichever way; what is free goes to who waits."""
+        """Return the holders and waiters of a name, of each kind; hand on what is free."""
         lock, *shares = await self._look([(name, kind) for kind in ("lock", *KINDS)], hand_on=True)
-        seen = [_Sight(kind, answer) for kind, answer in zip(KINDS, shares, strict=True)]
+        seen = [_ShareReply(kind, answer) for kind, answer in zip(KINDS, shares, strict=True)]
         return State(
             name,
             (*_holdings(name, lock), *(one for sight in seen for one in sight.holdings(name))),
@@ -39,9 +39,11 @@ class Inspector:
         )
 
     async def scan(self, prefix: str) -> list[Holding]:
-        """All holders of names that begin with the prefix, by name."""
+        """Return all holders of names that begin with the prefix, by name."""
         await self._runner.topology.find("")
-        match = pattern(self._prefix + prefix) + "*"  # the holders of shares lie beside the record
+        match = (
+            pattern(self._prefix + prefix) + "*"
+        )  # the keys of shares' holders begin with the record's
         found: set[tuple[str, str]] = set()
         for node in self._runner.topology.nodes():
             cursor = b"0"
@@ -59,12 +61,12 @@ class Inspector:
             if kind == "lock":
                 holdings += _holdings(name, answer)
             else:
-                holdings += _Sight(kind, answer).holdings(name)
+                holdings += _ShareReply(kind, answer).holdings(name)
         return holdings
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Take a name from all who hold it, and leave the reason for them to find."""
-        keys, words = keys_of(name, self._prefix), (reason, self._alone)
+        """Take a name from all its holders, and leave them the reason to find."""
+        keys, words = keys_of(name, self._prefix), (reason, self._one_server)
         calls = [ScriptCall(script("revoke"), keys.declared, words)]
         calls += [
             ScriptCall(script("share_revoke"), (holders_of(keys.lock, kind),), words)
@@ -73,7 +75,7 @@ class Inspector:
         return any(await self._runner.run_all(calls, self._request_timeout, "main"))
 
     async def is_durable(self) -> bool:
-        """Whether grants survive a restart of the server; unknown is no."""
+        """Return whether grants survive a restart of the server; unknown counts as no."""
         try:
             reply = await self._runner.command("CONFIG", "GET", "appendonly")
         except Exception:
@@ -81,23 +83,23 @@ class Inspector:
         return bool(reply[1:2] == [b"yes"])
 
     async def _look(self, names: Sequence[tuple[str, str]], hand_on: bool) -> list[Any]:
-        """Look at names of one slot, each of a kind, in one request."""
-        words = ("1" if hand_on else "0", self._alone)
-        calls = [self._sight_of(name, kind, words) for name, kind in names]
+        """Read names of one slot, each with its kind, in one request."""
+        words = ("1" if hand_on else "0", self._one_server)
+        calls = [self._call_for(name, kind, words) for name, kind in names]
         try:
             return await self._runner.run_all(calls, self._request_timeout, "main")
-        except OutcomeUnknown:  # the connection had died unnoticed: looking twice does no harm
+        except OutcomeUnknown:  # the connection had died unnoticed: reading twice does no harm
             return await self._runner.run_all(calls, self._request_timeout, "main")
 
-    def _sight_of(self, name: str, kind: str, words: Sequence[str]) -> ScriptCall:
+    def _call_for(self, name: str, kind: str, words: Sequence[str]) -> ScriptCall:
         keys = keys_of(name, self._prefix)
         if kind == "lock":
             return ScriptCall(script("inspect"), keys.declared, words)
         return ScriptCall(script("share_inspect"), (holders_of(keys.lock, kind),), words)
 
 
-class _Sight:
-    """What a server says of a semaphore or a read/write lock."""
+class _ShareReply:
+    """A server's reply about a semaphore or a read/write lock."""
 
     def __init__(self, kind: str, answer: Sequence[Any]) -> None:
         self._kind = kind
@@ -142,7 +144,7 @@ def _holdings(name: str, answer: Sequence[Any]) -> list[Holding]:
         return []
     fields = (record or b"").decode().split(" ", 5)
     if len(fields) < 6 or fields[1] != owner.decode():
-        ttl = max(left_ms, 0) / 1000  # taken by another program, which says no more than that
+        ttl = max(left_ms, 0) / 1000  # held by another program, of which no more is known
         return [Holding(name, 0, ttl, 0.0, ttl, foreign(left_ms))]
     fence, _, claimed, ttl_ms, since, meta = fields
     if claimed == "0":

@@ -1,28 +1,29 @@
 """The keys of one lock: all in one slot of a cluster, whatever the name looks like.
 
-The lock itself is the key that the user named, so that other programs can lock the same one. What
-is ours alone lies beside it, under the same hash tag. A cluster hashes what stands between the
-first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
+The lock itself is the key that the user named, so that other programs can lock the same one. Our
+own keys lie beside it, under the same hash tag. A cluster hashes what stands between the first
+``{`` and the next ``}``, if anything does, and otherwise the whole key:
 
-* a name that brings its own tag keeps it, and its side keys begin otherwise than those of others;
-* a name without ``}`` becomes the tag of its side keys;
-* what is left (``a}{b``, ``{}x``) cannot be anybody's tag, so such a name is written with its
-  braces encoded, under a prefix that no plain name may have.
+* a name with a hash tag of its own keeps it, and its side keys begin otherwise than those of
+  others;
+* a name without ``}`` becomes the hash tag of its side keys;
+* any other name (``a}{b``, ``{}x``) cannot be a hash tag, so it is written with its braces encoded,
+  under a prefix that no plain name may have.
 
-No lock lies where another keeps something. A name that could be a side key or a guard's mark is
-encoded as well: one that begins with ``fencelock:``, or looks like ``{x}:fencelock``.
+No lock has a key under which another keeps something. A name that could be a side key or a guard's
+mark is encoded as well: one that begins with ``fencelock:``, or looks like ``{x}:fencelock``.
 
-What is kept for a semaphore, a read/write lock, observers and what is remembered lies beside the
-record as well, under its key and one more word. No such word contains ``:fencelock``, so that no
-two names have the same key, and none of these keys is that of a lock.
+The keys for a semaphore, for a read/write lock, for observers and for what is remembered lie beside
+the record as well: they are its key and one more word. No such word contains ``:fencelock``, so
+that no two names have the same key, and none of these keys is that of a lock.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-ENCODED = "fencelock%"  # begins the key of a name that cannot stand as it is
-OURS = "fencelock:"  # begins the side keys of names that bring a tag, and the marks of a RedisGuard
+ENCODED = "fencelock%"  # begins the key of a name that is encoded
+OURS = "fencelock:"  # begins the side keys of names with a hash tag, and the marks of a RedisGuard
 SIDE = ":fencelock"
 MARKS = "mark:~"  # a tagged name that begins so would have a guard's mark as its record
 DECLARED = 3
@@ -37,25 +38,25 @@ class Keys(NamedTuple):
     lock: str
     """A string: the owner, with the lease as its time to live."""
     record: str
-    """A string: the fence of the last grant and who has it. It outlives the lock for a while."""
+    """A string: the fence of the last grant and its owner. It outlives the lock for a while."""
     queue: str
     """A sorted set: owners that wait, by the order in which they came."""
     waiters: str
-    """A hash: what is known of each that waits, and when its client was last seen."""
+    """A hash: the request of each owner that waits, and when its client was last seen."""
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """Those that a script is told of. It finds the waiters beside the record, in its slot."""
+        """The keys that a script gets. It derives the one of the waiters, which has its slot."""
         return self[:DECLARED]
 
 
 def keys_of(name: str, prefix: str = "") -> Keys:
-    """The keys of a name. Those that are used again and again are better kept by the caller."""
+    """Return the keys of a name. The caller should cache those that it uses again and again."""
     return beside(lock_of(name, prefix))
 
 
 def lock_of(name: str, prefix: str = "") -> str:
-    """The key of the lock itself."""
+    """Return the key of the lock itself."""
     lock = prefix + name
     if "}" in lock or lock.startswith((ENCODED, OURS)):
         lock = _standing(lock)
@@ -63,33 +64,33 @@ def lock_of(name: str, prefix: str = "") -> str:
 
 
 def record_of(lock: str) -> str:
-    """The key of the record that belongs to the key of a lock."""
+    """Return the key of the record that belongs to the key of a lock."""
     return (f"{OURS}{lock}" if "}" in lock else f"{{{lock}}}") + SIDE
 
 
 def beside(lock: str) -> Keys:
-    """The keys that belong to the key of a lock."""
+    """Return the keys that belong to the key of a lock."""
     record = record_of(lock)
     return Keys(lock, record, record + ":queue", record + ":waiters")
 
 
 def holders_of(lock: str, kind: str) -> str:
-    """The key of those who hold a semaphore or a read/write lock of this name."""
+    """Return the key of the holders of a semaphore or a read/write lock of this name."""
     return f"{record_of(lock)}:{kind}"
 
 
 def observers_of(lock: str) -> str:
-    """The key of those who observe a name."""
+    """Return the key of the observers of a name."""
     return record_of(lock) + ":observers"
 
 
 def remembered_of(lock: str) -> str:
-    """The key of what is remembered for a name."""
+    """Return the key of the numbers that are remembered for a name."""
     return record_of(lock) + ":remembered"
 
 
 def part_of(key: str) -> str:
-    """What a key is beside the record of its name: ``semaphore``, say; nothing for a lock.
+    """Return the word by which a key extends its record, ``semaphore`` say; empty for a lock.
 
     The key of a lock neither begins with ``fencelock:`` nor looks like ``{x}:fencelock``.
     """
@@ -99,7 +100,7 @@ def part_of(key: str) -> str:
 
 
 def found_by(key: str, prefix: str = "") -> tuple[str, str] | None:
-    """The name and the kind whose record or holders have this key; None for any other key."""
+    """Return the name and kind whose record or holders have this key; None for any other key."""
     kind = key.rpartition(":")[2]
     record = key.removesuffix(f":{kind}") if kind in KINDS else key
     name = name_of(record, prefix)
@@ -107,7 +108,7 @@ def found_by(key: str, prefix: str = "") -> tuple[str, str] | None:
 
 
 def name_of(record: str, prefix: str = "") -> str | None:
-    """The name whose record has this key; None where the key is not the record of a lock."""
+    """Return the name whose record has this key; None where the key is not a lock's record."""
     lock = record.removesuffix(SIDE)
     lock = lock[1:-1] if lock.startswith("{") else lock.removeprefix(OURS)
     if lock.startswith(ENCODED):
@@ -119,7 +120,7 @@ def name_of(record: str, prefix: str = "") -> str | None:
 
 
 def pattern(prefix: str) -> str:
-    """What matches the records of all names that begin with a prefix, and perhaps some more."""
+    """Return a pattern for SCAN that matches at least the records of all names with a prefix."""
     if "{" in prefix or "}" in prefix:
         return f"*{SIDE}"
     literal = "".join(f"\\{letter}" if letter in "*?[]^\\" else letter for letter in prefix)

@@ -1,18 +1,18 @@
 """Receive pushes for the waiters of one client, and send heartbeats for the locks they wait for.
 
-One subscription serves all waiters of a client, whatever their number: its inbox. Whoever hands a
-lock on publishes the owner that it is handed to. A lock may also come free without a push, when a
-lease ends or another program lets go of it: so there is one timer for each lock that is waited for,
-at the moment at which the present lease would end. Its heartbeat hands on a lock that is free, and
-says that the waiters are alive.
+One subscription serves all waiters of a client, whatever their number: its inbox. The script that
+hands a lock on publishes the owner that it is handed to. A lock may also come free without a push,
+when a lease ends or another program releases it: so there is one timer for each lock that is waited
+for, at the moment at which the present lease would end. Its heartbeat hands on a lock that is free,
+and says that the waiters are alive.
 
 A lock that is handed to an owner that has given up is given back at once.
 
 Written once for both flavors. In asyncio a task listens. In a blocking program the thread that
-waits listens by itself, which saves a thread and the way between the two; only while several
-threads wait, or one could not leave the queue, does a thread of ours do it for those that cannot.
-The thread that waits may be interrupted anywhere: whatever it has taken on is marked with a token
-of its own and ended in ``finally``.
+waits listens by itself, which saves a thread and the hop between the two; only while several
+threads wait, or one could not leave the queue, does a thread of ours listen for those that cannot.
+The thread that waits may be interrupted anywhere: each role that it takes is marked with a token of
+its own and given up in ``finally``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .wire.connection import ScriptCall, Subscription
 STAND_BY_S = 0.55  # a moment longer than a lock that was handed on waits to be claimed
 GRACE_S = 0.005  # the server removes what has expired a moment later
 RETRY_S = 0.2  # between attempts to reach the server again
-GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
+GLANCE_S = 0.5  # how long a thread listens before it checks whether it still has to
 LOOK_S = 60.0  # the heartbeats look for all waiters; this is the net under them
-HEARTBEAT_MS = HEARTBEAT_S * 1000  # a lock is looked after so soon in any case
-WITHDRAWN_MAX = 5000  # owners that gave up, and would be known if they were notified all the same
+HEARTBEAT_MS = HEARTBEAT_S * 1000  # the next heartbeat of a lock is never later
+WITHDRAWN_MAX = 5000  # owners that gave up and are kept in case a late push names them
 
 
 class _Awaited:
@@ -41,45 +41,46 @@ class _Awaited:
 
     def __init__(self) -> None:
         self.due_at = 0.0
-        self.owners: dict[str, None] = {}  # in the order in which they came
+        self.owners: dict[str, None] = {}  # in the order in which they registered
 
 
 class Listener:
     """The subscription of one client, and the timers of the locks that it waits for."""
 
     def __init__(
-        self, world: World, runner: ScriptRunner, request_timeout: float, alone: str
+        self, world: World, runner: ScriptRunner, request_timeout: float, one_server: str
     ) -> None:
         self._world = world
         self._now = world.now
         self._mutex = world.mutex()
         self._runner = runner
         self._request_timeout = request_timeout
-        self._alone = alone
+        self._one_server = one_server
         self.inbox = world.owner()[:16]
-        """What the server knows this client by."""
+        """The id of this client's channel."""
         self.waiters = Waiters(world.now)
         self._awaited: dict[str, _Awaited] = {}
         """The locks that are waited for, by key."""
         self._next = 0.0
         """When the first of their heartbeats is due."""
         self.withdrawn: dict[str, str] = {}
-        """Owners that took their attempts back, and for which key: the oldest first."""
+        """Owners that took their attempts back, with the key of each: the oldest first."""
         self._late: dict[str, tuple[str, str]] = {}
         """Owners that were handed a lock after they had left: its key, and the fence."""
         self.subscription: Subscription | None = None
-        """There while pushes reach us."""
+        """The connection that receives pushes; None without one."""
         self._opening: object = None
-        """The token of whoever subscribes."""
+        """The token of the caller that subscribes."""
         self._opened = world.signal()
         self._job: Job | None = None
         self._closing = False
         self._has_task = world.flavor != "threads"
-        """A task listens all the time, whoever waits."""
+        """Whether a task listens all the time, which is so in asyncio."""
         self._listening: object = None
-        """The token of whoever listens at this moment."""
+        """The token of the thread that listens at this moment."""
         self._relying: dict[object, None] = {}
-        """Threads that wait and leave listening to another, and owners that could not leave."""
+        """Tokens of threads that wait while another listens, and owners that could not leave the
+        queue."""
         self._change = world.signal()
 
     # Who waits
@@ -88,7 +89,7 @@ class Listener:
         """Register an owner that is about to queue: it may be notified before it waits."""
         if owner in self.waiters.by_owner:
             return
-        self.waiters.join(owner, now)  # first: if we are interrupted, it is undone
+        self.waiters.join(owner, now)  # first: if this is interrupted, the undo finds it
         with self._mutex:
             awaited = self._awaited.get(key)
             if awaited is None:
@@ -104,16 +105,16 @@ class Listener:
         self.waiters.watch(owner, signal)
 
     def unwatch(self, key: str, owner: str) -> None:
-        """Forget an owner that waits no more. Its key stays a while: it is often wanted again."""
+        """Forget an owner that waits no more. The key stays a while: it is often needed again."""
         awaited = self._awaited.get(key)
         if awaited is not None:
             awaited.owners.pop(owner, None)
         self.waiters.unwatch(owner)
 
     def withdraw(self, key: str, owner: str) -> None:
-        """Register an owner that takes an attempt back: to be handed the lock would be an error.
+        """Register an owner that takes an attempt back: a push that hands it the lock is too late.
 
-        It is one of an answer that was lost, or of a request that is served late.
+        Such a push follows a reply that was lost, or a request that was served late.
         """
         self.retract(key, owner)
         with self._mutex:
@@ -133,35 +134,35 @@ class Listener:
             self.waiters.retract(owner)
 
     def listen_for(self, owner: str) -> None:
-        """Listen for an owner that may stand in the queue still, until it has left."""
+        """Listen for an owner that may still be in the queue, until it has left."""
         self._relying[owner] = None
         self._call_thread()
 
     def has_left(self, owner: str) -> None:
-        """Forget an owner that stands in no queue and holds nothing."""
+        """Forget an owner that is in no queue and holds nothing."""
         self._relying.pop(owner, None)
         self._late.pop(owner, None)
 
     def reenter(self, owner: str) -> None:
-        """Let an owner that took an attempt back try again: what it gets now is its own."""
+        """Let an owner that took an attempt back try again: a lock that it gets now is its own."""
         self.withdrawn.pop(owner, None)
         self.has_left(owner)
 
     async def leave_queue(self, key: str, owner: str) -> None:
         """Take an owner out of a queue, unless it waits or holds through another client.
 
-        Who waits for a share is passed over when it does not claim it.
+        A waiter for a share needs nothing: it is passed over when it does not claim its share.
         """
         self.retract(key, owner)
         if not part_of(key):
-            words = (owner, self.inbox, self._alone)
+            words = (owner, self.inbox, self._one_server)
             call = ScriptCall(script("leave_queue"), beside(key).declared, words)
             await self._runner.run(call, self._request_timeout)
 
     # Subscribing, and waiting
 
     async def open(self) -> None:
-        """Subscribe. Whoever comes first does it, the others wait for that one."""
+        """Subscribe. The first caller does it, the others wait for that one."""
         while self.subscription is None and not self._closing:
             token = object()
             try:
@@ -193,7 +194,7 @@ class Listener:
             raise
 
     async def wait(self, signal: Signal, deadline: float) -> None:
-        """Wait for a signal, and listen meanwhile if nobody else does."""
+        """Wait for a signal, and listen meanwhile if no other thread does."""
         if self._has_task:
             await self._world.wait(signal, deadline)
             return
@@ -238,7 +239,7 @@ class Listener:
         try:
             self._start()
         except RuntimeError:
-            return  # no thread to be had, or the loop is closed: the ttl is the net
+            return  # no thread can be started, or the loop is closed: the ttl is the net
         self._change.set()
 
     def _start(self) -> None:
@@ -268,7 +269,7 @@ class Listener:
     # Listening
 
     async def _listen(self) -> None:
-        """Listen all the time, or for as long as threads wait that do not listen themselves."""
+        """Listen all the time, or while threads wait that do not listen themselves."""
         token = object()
         while not self._closing:
             if self._late:
@@ -293,7 +294,7 @@ class Listener:
             self._let_go(token)
 
     async def _listen_once(self, now: float, until: float) -> None:
-        """Receive what comes, send the heartbeats that are due, and drop a broken subscription."""
+        """Receive messages, send the heartbeats that are due, and drop a broken subscription."""
         subscription = self.subscription
         try:
             if subscription is None:
@@ -312,7 +313,7 @@ class Listener:
         except (EngineError, OutcomeUnknown):
             self._drop_broken(subscription)
             await sleep(self._world, RETRY_S)
-        except BaseException:  # interrupted: what was read and not told is lost, so all look again
+        except BaseException:  # interrupted: messages may be read and lost, so all look again
             self._drop_broken(subscription)
             self.waiters.wake_all()
             raise
@@ -323,7 +324,7 @@ class Listener:
             subscription.close()
 
     def _received(self, data: bytes) -> None:
-        """Wake whom a push is for.
+        """Wake the waiters that a push is for.
 
         It is ``<owner> <fence> <ms waited>``, ``<owner>``, ``?<key>``, or ``!<key>`` of observers.
         """
@@ -343,13 +344,13 @@ class Listener:
                 self.subscription.interrupt()
 
     async def _give_back_late(self) -> None:
-        """Give back what came too late, until the server does not answer."""
+        """Give back the locks that were handed over too late, until the server does not answer."""
         for owner, (key, fence) in snapshot(self._late):
             call = ScriptCall(
-                script("give_back"), beside(key).declared, (owner, fence, self._alone)
+                script("give_back"), beside(key).declared, (owner, fence, self._one_server)
             )
             if part_of(key):
-                words = (owner, self._alone, "notified")
+                words = (owner, self._one_server, "notified")
                 call = ScriptCall(script("share_release"), (key,), words)
             try:
                 await self._runner.run(call, self._request_timeout)
@@ -358,13 +359,13 @@ class Listener:
                     await sleep(self._world, RETRY_S)
                 return
             except EngineError:
-                pass  # the server refuses it, now and later
+                pass  # the server refuses it, and would again
             self._late.pop(owner, None)
 
     # Heartbeats
 
     def look_at(self, key: str, seconds: float) -> None:
-        """Have the next heartbeat of a lock so many seconds from now, unless it is due sooner."""
+        """Send the next heartbeat of a lock in so many seconds, unless one is due sooner."""
         when = self._now() + min(max(seconds, 0.0) + GRACE_S, HEARTBEAT_S)
         with self._mutex:
             awaited = self._awaited.get(key)
@@ -380,7 +381,8 @@ class Listener:
     def _plan(self) -> None:
         """Find the next heartbeat, and forget the locks that nobody waits for any more.
 
-        Whoever sets an earlier moment meanwhile interrupts; a lock that comes is not due before it.
+        A call that sets an earlier moment meanwhile interrupts the wait; a lock that is added has
+        no earlier one.
         """
         with self._mutex:
             self._next = self._now() + HEARTBEAT_S
@@ -406,12 +408,13 @@ class Listener:
                 self.look_at(key, RETRY_S)  # soon: the lock may be free when the server is back
                 raise
             self.look_at(key, look_in)
-            if not known:  # the queue was lost: all of ours join it again
+            if not known:  # the server lost the queue: all our waiters join it again
                 self.waiters.wake_all(awaited.owners)
 
     async def heartbeat(self, key: str) -> tuple[float, bool]:
-        """Say that we wait; returns when to look again, and whether the server knew."""
-        words, part = (self.inbox, self._alone), part_of(key)
+        """Tell the server that our waiters are alive; return the seconds until the next heartbeat,
+        and whether the server knew of them."""
+        words, part = (self.inbox, self._one_server), part_of(key)
         call = ScriptCall(script("heartbeat"), beside(key).declared, words)
         if part:
             name = "observe" if part == "observers" else "share_heartbeat"

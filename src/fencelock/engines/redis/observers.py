@@ -1,4 +1,4 @@
-"""Tell those of one client who observe names, by the subscription that its waiters have.
+"""Notify the observers of one client, by the subscription that its waiters have.
 
 An observer is a waiter that is never granted anything; its heartbeat says that it observes.
 """
@@ -18,22 +18,27 @@ class Observers:
     """The observers of one client."""
 
     def __init__(
-        self, world: World, runner: ScriptRunner, listener: Listener, settings: Settings, alone: str
+        self,
+        world: World,
+        runner: ScriptRunner,
+        listener: Listener,
+        settings: Settings,
+        one_server: str,
     ) -> None:
         self._world = world
         self._runner = runner
         self._listener = listener
         self._settings = settings
-        self._alone = alone
+        self._one_server = one_server
         self._observed: list[tuple[str, Signal, str]] = []
-        """What is observed, by key, the signal to set, and the owner that stands for the two."""
+        """The key that is observed, the signal to set, and the owner id made for the two."""
 
     def _key(self, name: str) -> str:
         return observers_of(lock_of(name, self._settings.prefix))
 
     async def announce(self, name: str) -> None:
-        """Tell all observers of a name, whichever client they are of."""
-        call = ScriptCall(script("announce"), (self._key(name),), (self._alone,))
+        """Notify all observers of a name, of all clients."""
+        call = ScriptCall(script("announce"), (self._key(name),), (self._one_server,))
         await self._runner.run(call, self._settings.request_timeout)
 
     async def observe(self, name: str, signal: Signal) -> None:

@@ -1,8 +1,8 @@
 """Build the requests to acquire and to release of parts that are packed once.
 
-A request is a prefix for its key, the owner, and a suffix for its options: prefix and suffix are
-the same again and again. Packing each request anew would take as long as all the rest that a client
-does for it.
+A request is a prefix for its key, the owner, and a suffix for its options: prefixes and suffixes
+repeat. Packing each request from scratch would take as long as all the rest that a client does for
+it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .scripts import Script, script
 from .settings import Settings
 from .wire.connection import ScriptCall, Word, packed_head, packed_words
 
-KEPT_MAX = 300  # names, and threads or tasks, whose part of a request is kept packed
-OWNER_LENGTH = 32  # of an id that a world draws
+KEPT_MAX = 300  # names, and threads or tasks, whose part of a request is cached
+OWNER_LENGTH = 32  # of an owner id that a world makes
 
 
 class KeyPrefix(NamedTuple):
-    """How requests for a name begin, up to the text of their owner."""
+    """The packed beginnings of requests for a name, up to the text of their owner."""
 
     acquire: bytes
     join: bytes
@@ -30,37 +30,37 @@ class KeyPrefix(NamedTuple):
 
 
 class Suffix(NamedTuple):
-    """How requests to acquire end that ask for this ttl, and how long to wait for the answer."""
+    """The packed end of requests to acquire with this ttl, and how long to wait for the reply."""
 
     ttl: float
     packed: bytes
     request_timeout: float
 
 
-_NONE = Suffix(0.0, b"", 0.0)  # of requests that were not made yet
+_NONE = Suffix(0.0, b"", 0.0)  # none is cached
 
 
 class Prepacked:
     """The parts of one client's requests."""
 
-    def __init__(self, settings: Settings, inbox: str, alone: bool) -> None:
+    def __init__(self, settings: Settings, inbox: str, is_one_server: bool) -> None:
         self.keys = lru_cache(KEPT_MAX)(partial(keys_of, prefix=settings.prefix))
         """The keys of a name."""
         self._inbox = inbox
         self._request_timeout = settings.request_timeout
         self._acquire, self._release = script("acquire"), script("release")
-        self._last: tuple[Word, ...] = () if alone else ("0",)
-        """What every request ends with, where no server reaches all inboxes."""
+        self._last: tuple[Word, ...] = () if is_one_server else ("0",)
+        """The last argument of every request, where no server reaches all inboxes."""
         self._release_suffix = b"\r\n" + (packed_words(*self._last) if self._last else b"")
         self._prefixes: dict[str, KeyPrefix] = {}
-        """Names that were used, because programs use the same ones again and again."""
+        """By name, because programs use the same names again and again."""
         self._suffixes: dict[tuple[str, bool], Suffix] = {}
-        """By what is said of the holder and whether it would queue: mostly all are alike."""
+        """By the holder's meta and whether the request would queue: mostly all are alike."""
 
     def acquire(
         self, name: str, owner: str, ttl: float, meta: str, joins: bool
     ) -> tuple[bytes, float]:
-        """Build a request to acquire, and say how long to wait for its answer."""
+        """Build a request to acquire; return it with the seconds to wait for its reply."""
         prefix, join, _ = self._prefixes.get(name) or self._pack_prefix(name)
         if joins:
             prefix = join
@@ -90,7 +90,7 @@ class Prepacked:
         return ScriptCall(self._release, self.keys(name).declared, (owner, *self._last))
 
     def _words(self, ttl: float, meta: str, joins: bool) -> tuple[Word, ...]:
-        """What a request to acquire says, but for its owner."""
+        """Return the arguments of a request to acquire that follow its owner."""
         if joins:
             return ms(ttl), meta, self._inbox, *self._last
         return (ms(ttl), meta, "", *self._last) if self._last else (ms(ttl), meta)
@@ -123,14 +123,14 @@ def _packed_prefix(script: Script, keys: Sequence[str], words: int) -> bytes:
 class PrepackedShares:
     """The parts of one client's requests for shares, which name one key each."""
 
-    def __init__(self, settings: Settings, inbox: str, alone: bool) -> None:
-        self._inbox, self._alone = inbox, "1" if alone else "0"
+    def __init__(self, settings: Settings, inbox: str, is_one_server: bool) -> None:
+        self._inbox, self._one_server = inbox, "1" if is_one_server else "0"
         self._locks = settings.prefix
         self.key = lru_cache(KEPT_MAX)(self._new_key)
-        """The key of those who hold a name of a kind."""
+        """The key of the holders of a name of a kind."""
         self._prefix = lru_cache(KEPT_MAX)(self._pack_prefix)
         self._suffix = lru_cache(KEPT_MAX)(self._pack_suffix)
-        self._release_suffix = b"\r\n" + packed_words(self._alone)
+        self._release_suffix = b"\r\n" + packed_words(self._one_server)
 
     def acquire(
         self, key: str, owner: str, ttl: float, meta: str, share: Share, joins: bool
@@ -158,18 +158,18 @@ class PrepackedShares:
 
     def release_call(self, key: str, owner: str) -> ScriptCall:
         """The same request as ``release`` builds, not packed."""
-        return ScriptCall(script("share_release"), (key,), (owner, self._alone))
+        return ScriptCall(script("share_release"), (key,), (owner, self._one_server))
 
     def _words(self, ttl: float, meta: str, share: Share, joins: bool) -> tuple[str, ...]:
-        """What a request to acquire says, but for its owner."""
+        """Return the arguments of a request to acquire that follow its owner."""
         inbox = self._inbox if joins else ""
-        return ms(ttl), meta, str(share.units), str(share.limit), inbox, self._alone
+        return ms(ttl), meta, str(share.units), str(share.limit), inbox, self._one_server
 
     def _new_key(self, name: str, kind: str) -> str:
         return holders_of(lock_of(name, self._locks), kind)
 
     def _pack_prefix(self, key: str) -> tuple[bytes, bytes]:
-        """How requests to acquire and to release begin, up to the text of their owner."""
+        """Pack the beginnings of requests to acquire and to release, up to their owner's text."""
         return (
             _packed_prefix(script("share_acquire"), (key,), 7),
             _packed_prefix(script("share_release"), (key,), 2),
@@ -180,11 +180,11 @@ class PrepackedShares:
 
 
 def _unusual(prefix: bytes, owner: bytes, suffix: bytes) -> bytes:
-    """A request of an owner whose id is of another length: a lease that was taken over, say."""
+    """Build a request of an owner whose id has another length: a lease taken over, say."""
     usual = b"$%d\r\n" % OWNER_LENGTH
     return b"%b$%d\r\n%b%b" % (prefix.removesuffix(usual), len(owner), owner, suffix)
 
 
 def ms(seconds: float) -> str:
-    """Milliseconds, as the server counts."""
+    """Return milliseconds as the text of an argument; at least 1."""
     return str(max(1, round(seconds * 1000)))

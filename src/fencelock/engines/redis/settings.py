@@ -32,9 +32,9 @@ class Settings(NamedTuple):
     request_timeout: float
     replicas: int
     connection: Mapping[str, Any]
-    """What redis-py's connections are made with."""
+    """The arguments of redis-py's connections."""
     sentinel: Mapping[str, Any]
-    """The same for connections to a sentinel."""
+    """The arguments of connections to a sentinel."""
 
 
 OPTIONS: dict[str, Reader] = {
@@ -100,7 +100,7 @@ def _service(address: Address) -> str:
 
 
 def _database(address: Address, topology: Layout) -> str | int:
-    """As text, because hiredis packs it; 0 is where a connection begins, and is not asked for."""
+    """Return the number as text, because hiredis packs it; 0, the default, needs no SELECT."""
     parts = address.path.strip("/").split("/")
     text = parts[1] if topology == "sentinel" and len(parts) > 1 else parts[0]
     if topology == "sentinel" and len(parts) == 1:

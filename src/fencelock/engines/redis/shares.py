@@ -1,15 +1,17 @@
-"""Semaphores and read/write locks: names with units, of which several hold some at a time.
+"""Semaphores and read/write locks: names with units, of which several owners hold some at a time.
 
-The recipe is that of the mutex, with a count instead of a key: a script finds whose lease is over,
-sees whether enough is free and nobody waits, draws the fence and writes the holder down, in one
+The recipe is that of the mutex, with a count instead of a key: a script finds the leases that have
+ended, checks that enough is free and nobody waits, draws the fence and records the holder, in one
 step. A name of each kind has its own keys beside those of the mutex of that name.
 
 * Release and expiry hand what is free to the first waiters, for as long as there is enough for the
-  first of them. A writer wants all units: it waits until the readers before it have left, and
-  those behind it wait for it.
-* Whoever is next is notified and has a moment to claim its share, which is reserved meanwhile. Who
-  does not is passed over until it asks again, and keeps its position.
-* Who asks again holds what it held; for fewer units it keeps so many. A writer becomes a reader so.
+  first of them. A writer needs all units: it waits until the readers before it have left, and the
+  waiters behind it wait for it.
+* The next owner is notified and has a moment to claim its share, which is reserved meanwhile. An
+  owner that does not claim it is passed over until it sends its request again, and keeps its
+  position.
+* A holder that sends its request again keeps its share; if it requests fewer units, it keeps only
+  those. So a writer becomes a reader.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from .settings import Settings
 from .wire.connection import FastPath, ScriptCall
 
 Confirm = Callable[[Request, ScriptCall], Awaitable[Any]]
-"""Runs a script that may grant a request; where replicas are to confirm it, believes only them."""
+"""Runs a script that may grant a request, and raises where too few replicas confirm the grant."""
 
 
 class Shares:
@@ -55,7 +57,7 @@ class Shares:
         self._held = lru_cache(KEPT_MAX)(_held)
 
     def key(self, name: str, share: Share) -> str:
-        """The key of those who hold this kind of name: what is waited for."""
+        """Return the key of the holders of this kind of name, for which its waiters wait."""
         return self._prepacked.key(name, share.kind)
 
     async def acquire(self, request: Request, share: Share) -> Grant | Busy:
@@ -85,11 +87,11 @@ class Shares:
                 call = prepacked.acquire_call(key, owner, ttl, meta, share, joins)
                 answer = await self._runner.rerun(call, answer)
         if type(answer) is bytes:  # the fence, and what is held
-            if not queue and owner in listener.waiters.by_owner:  # it joined, now or before
+            if not queue and owner in listener.waiters.by_owner:  # it was registered to queue
                 listener.unwatch(key, owner)
             fence, _, held = answer.decode().partition(" ")
             return granted(name, owner, int(fence), ttl, now, self._held(share, held))
-        if type(answer) is int:  # the limit of those who use it
+        if type(answer) is int:  # the limit of the semaphore's present users
             listener.unwatch(key, owner)
             raise limits_differ(name, answer, share.limit)
         look_ms, position, holder = answer
@@ -112,7 +114,7 @@ class Shares:
         return bool(freed)
 
     def renewal(self, grants: Sequence[Grant]) -> ScriptCall:
-        """The call that extends shares whose names are in one slot of a cluster."""
+        """Make the call that extends shares whose names are in one slot of a cluster."""
         return ScriptCall(
             script("share_renew"),
             [self.key(grant.name, grant.share) for grant in grants if grant.share is not None],
@@ -121,6 +123,6 @@ class Shares:
 
 
 def _held(share: Share, answer: str) -> Share:
-    """What is held, as the server says it: ``<units> <slot>``."""
+    """Read the share that is held from the server's ``<units> <slot>``."""
     units, slot = answer.split(" ")
     return Share(share.kind, int(units), share.limit, int(slot) if slot.isdigit() else None)

@@ -1,7 +1,7 @@
 """Find the server of a key: the only one, the primary that Sentinel names, or the owner of a slot.
 
-Written once for both flavors, over a pool. What was found is believed until a server says otherwise
-or cannot be reached.
+Written once for both flavors, over a pool. What was found counts until a server says otherwise or
+cannot be reached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .settings import Node, Settings, where
 from .wire.connection import Pool, packed
 
 SLOTS = 16384
-DISCOVER_S = 0.5  # the least that a server gets to tell where the others are
+DISCOVER_S = 0.5  # the least that a server gets to answer a query about the others
 
 
 class Topology:
@@ -27,7 +27,7 @@ class Topology:
         self._settings = settings
         self._pool = pool
         self.only = settings.nodes[0] if settings.topology == "one" else None
-        """The server, where there is but one."""
+        """The server, where there is only one."""
         self._node: Node | None = self.only
         self._slots: list[Node | None] = []
         self.clustered = settings.topology == "cluster"
@@ -36,16 +36,16 @@ class Topology:
             settings.request_timeout / len(settings.nodes),
             min(settings.request_timeout, DISCOVER_S),
         )
-        """How long one of several may take that are queried in turn."""
+        """How long each server may take when several are queried in turn."""
 
     def known(self, key: str) -> Node | None:
-        """The server of a key as far as we know."""
+        """Return the server of a key, if it is known."""
         if not self.clustered:
             return self._node
         return self._slots[slot_of(key)] if self._slots else None
 
     async def find(self, key: str) -> Node:
-        """The server of a key; queries the servers if it is not known."""
+        """Return the server of a key; query the servers if it is not known."""
         node = self.known(key)
         if node is None:
             await (self._query_cluster() if self.clustered else self._query_sentinels())
@@ -55,22 +55,23 @@ class Topology:
         return node
 
     def nodes(self) -> list[Node]:
-        """All servers that are known to serve."""
+        """Return all servers that are known to serve keys."""
         found = self._slots if self.clustered else [self._node]
         return list(dict.fromkeys(node for node in found if node is not None))
 
     def forget(self, node: Node) -> None:
-        """A server turned out not to be the right one, or not to be there."""
+        """Close the connections to a server that is not the right one or is unreachable, and forget
+        the topology."""
         self._pool.drop(node)
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Whatever was known is old."""
+        """Forget which server serves which key, where that can change."""
         if self.moves:
             self._node, self._slots = None, []
 
     def groups(self, keys: Sequence[str]) -> list[list[int]]:
-        """The indexes of keys that one request may name together."""
+        """Group keys that one request may name together; return their indexes."""
         if not self.clustered:
             return [[*range(len(keys))]]
         slots: dict[int, list[int]] = {}
@@ -94,7 +95,7 @@ class Topology:
         )
 
     async def _is_primary(self, node: Node) -> bool:
-        """Sentinels may name a server that is gone, or that was demoted a moment ago."""
+        """Return whether a server is a primary: sentinels may name one that is gone or demoted."""
         try:
             (reply,) = await self._query(node, "ROLE")
         except (EngineError, OutcomeUnknown):
@@ -117,7 +118,7 @@ class Topology:
         )
 
     async def _query_all(self, *words: str) -> list[Any]:
-        """The answers of those that answer, one after the other; stops at the first good one."""
+        """Query the servers one after another, up to the first good reply; return all replies."""
         answers: list[Any] = []
         failure: Exception | None = None
         for node in self._settings.nodes:
@@ -140,7 +141,7 @@ class Topology:
 
 
 def slot_of(key: str) -> int:
-    """The slot that a cluster keeps a key in."""
+    """Return the hash slot of a key in a cluster."""
     from redis.crc import key_slot
 
     return int(key_slot(key.encode()))

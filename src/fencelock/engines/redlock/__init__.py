@@ -28,4 +28,4 @@ FANOUTS: dict[str, Callable[[World, Settings, Sequence[Script]], Fanout[Any]]] =
     "threads": _threads,
     "asyncio": _aio,
 }
-"""What makes a fan-out to nodes that are to know these scripts, by the flavor of a world."""
+"""Makers of a fan-out to nodes that must know these scripts, by the flavor of a world."""

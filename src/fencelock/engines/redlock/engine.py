@@ -1,17 +1,17 @@
-"""Redlock: a lock over several independent Redis servers, held by whoever has a majority of them.
+"""Redlock: a lock over several independent Redis servers, held by the owner of a majority of them.
 
 The recipe is the published one: the key is set with ``NX PX`` at all nodes at once, it is ours when
-a majority of the configured nodes says so, and what is left of the ttl is counted from before the
-first byte was sent, less an allowance for clocks that drift. A node that is down or hangs costs
-nothing but itself. The lock is released at all nodes, those that never answered included. So other
-Redlock clients on the same keys are kept out, and keep us out.
+a majority of the configured nodes has granted it, and what is left of the ttl is counted from
+before the first byte was sent, less an allowance for clocks that drift. A node that is down or
+hangs costs nothing but its own vote. The lock is released at all nodes, including those that never
+answered. So other Redlock clients on the same keys are kept out, and keep us out.
 
 What is added is a fence. The client proposes one along with the request, from the nodes' clocks; a
-node that grants the key takes it only if it is above all that the node has heard of. What a
-majority has taken is handed out. If some have seen a higher one, one above all of them is written
-to a majority in a second round trip, as long as the key is still ours there, and only then the
-lease is handed out. Any later majority shares a node with that one, and at that node one tenure had
-ended before the other began: so the later one has seen the fence of the earlier.
+node that grants the key takes the fence only if it is above all that the node has seen. A fence
+that a majority has taken is handed out. If some have seen a higher one, one above all of them is
+written to a majority in a second round trip, as long as the key is still ours there, and only then
+the lease is handed out. Any later majority shares a node with that one, and at that node one tenure
+had ended before the other began: so the later one has seen the fence of the earlier.
 
 Nodes end leases by their own wall clocks, and one that restarts without its data votes twice: so
 this is an engine for efficiency, and the fence is what protects the resource.
@@ -42,10 +42,10 @@ from .scripts import script
 from .settings import CONNECT_S, OPTIONS, read
 from .votes import anything, gone, is_definite, is_grant, is_one, is_refusal, too_few
 
-RENEWALS_PER_TTL = 6  # the longest that one renewal may take: it cannot be hurried by asking again
-OTHERS_S = 0.1  # for a minority to be there too, when a client begins
-LIFTS_MAX = 3
-BROADCASTS_PER_TTL = 3  # the longest that one may take
+RENEWALS_PER_TTL = 6  # one renewal may take a ttl divided by this: a retry would not be faster
+OTHERS_S = 0.1  # for a minority to connect too, when a client begins
+FENCE_TRIES_MAX = 3
+BROADCASTS_PER_TTL = 3  # one broadcast may take a ttl divided by this
 
 ADVICE = (
     "Redlock counts on the clocks of its nodes and on nodes that do not forget. Check the fence at "
@@ -86,15 +86,15 @@ class RedlockEngine(Engine):
             )
         ballot = Ballot(self._nodes, anything)
         now = self.world.now()
-        sent = await self._main.send(packed("TIME"), ballot.cast, now + CONNECT_S)
-        if not ballot.carried:
+        sent = await self._main.send(packed("TIME"), ballot.count_vote, now + CONNECT_S)
+        if not ballot.outcome:
             raise too_few(sent, self._need, "nothing happened", happened=False)
         self._fences.begin(sent, now)
-        # The others get as long again: whoever locks at once should do so at all nodes.
+        # The others get as long again: a client that locks at once should do so at all nodes.
         took = max(self.world.now() - now, OTHERS_S)
         everyone = Everyone(self._nodes)
-        await self._main.send(packed("PING"), everyone.cast, self.world.now() + took)
-        # The keeper's connections are made beside: its first renewal should not have to wait.
+        await self._main.send(packed("PING"), everyone.count_vote, self.world.now() + took)
+        # The keeper's connections are made in the background: its first renewal should not wait.
         await self._keeper.send(packed("PING"), anything, self.world.now())
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ class RedlockEngine(Engine):
         words = (owner, ms(ttl), str(fence), meta)
         election = Election(self._nodes)
         sent = await self._main.send(
-            ScriptCall(self._acquire, keys, words), election.cast, self._until(ttl)
+            ScriptCall(self._acquire, keys, words), election.count_vote, self._until(ttl)
         )
         if owner in self._undos:
             election = self._recount(sent, owner)
@@ -127,7 +127,7 @@ class RedlockEngine(Engine):
             self._fences.learn(sent, asked_at)
             return granted(name, owner, election.fence, ttl, asked_at)
         if election.grants >= self._need:
-            return await self._lift(request, keys, sent, asked_at)
+            return await self._raise_fence(request, keys, sent, asked_at)
         if not election.impossible:
             raise too_few(sent, self._need, f"{name!r} may be held at some nodes", happened=True)
         await self._undo(request, keys, sent)
@@ -136,25 +136,28 @@ class RedlockEngine(Engine):
         return self._backoff.busy(owner, election.grants, sent)
 
     def _recount(self, sent: Broadcast, owner: str) -> Election:
-        """Count only what can be believed: not where an earlier attempt may yet be undone."""
+        """Count again without the nodes at which an earlier attempt may yet be undone."""
         doubtful = self._undos.nodes(owner)
         election = Election(self._nodes)
         for index, answer in enumerate(sent.answers):
-            election.cast(None if index in doubtful else answer)
+            election.count_vote(None if index in doubtful else answer)
         return election
 
-    async def _lift(
+    async def _raise_fence(
         self, request: Request, keys: tuple[str, ...], votes: Broadcast, asked_at: float
     ) -> Grant | Busy:
-        """Write a fence above all that a majority has seen to a majority, and hand it out."""
+        """Write a fence that is above all that the granting nodes have seen to a majority, and
+        return the grant with it."""
         name, owner, ttl, meta = request[:4]
         seen = [int(answer[1]) for answer in votes.answers if is_grant(answer)]
         doubtful = self._undos.nodes(owner)
-        sent, lifts = votes, 0
-        while seen and lifts < LIFTS_MAX:
+        sent, tries = votes, 0
+        while seen and tries < FENCE_TRIES_MAX:
             fence = self._fences.above(seen)
             call = ScriptCall(script("fence"), keys, (owner, ms(ttl), str(fence), meta))
-            sent = await self._main.send(call, Ballot(self._nodes, is_one).cast, self._until(ttl))
+            sent = await self._main.send(
+                call, Ballot(self._nodes, is_one).count_vote, self._until(ttl)
+            )
             # Only where the key was set in this very attempt does it last for the whole ttl.
             taken = sum(
                 is_one(answer) and is_grant(votes.answers[index]) and index not in doubtful
@@ -164,14 +167,14 @@ class RedlockEngine(Engine):
                 self._undos.forget(owner)
                 return granted(name, owner, fence, ttl, asked_at)
             seen = [int(answer) for answer in sent.answers if isinstance(answer, bytes)]
-            lifts += 1
+            tries += 1
         if not is_definite(sent):
             raise too_few(sent, self._need, f"{name!r} may be held at some nodes", happened=True)
         await self._undo(request, keys, sent)
         return self._backoff.split()
 
     async def _undo(self, request: Request, keys: tuple[str, ...], sent: Broadcast) -> None:
-        """Give back what an attempt got, or may yet get, and wait for nobody."""
+        """Give back what an attempt got, or may yet get, without waiting for any node."""
         nodes = {i for i, answer in enumerate(sent.answers) if not is_refusal(answer)}
         if nodes:
             now = self.world.now()
@@ -194,42 +197,42 @@ class RedlockEngine(Engine):
         ballot = quorum.Renewal(self._nodes, len(grants))
         call = ScriptCall(self._renew, keys, words)
         until = now + min(grant.ttl for grant in grants) / RENEWALS_PER_TTL
-        sent = await self._keeper.send(call, ballot.cast, until)
+        sent = await self._keeper.send(call, ballot.count_vote, until)
         if ballot.answers < self._need:
             raise too_few(sent, self._need, "the leases may be renewed at some", happened=True)
         fresh = renewed(grants, now)
         answers: list[Grant | Gone] = []
         for number, old in enumerate(grants):
-            carried = ballot.carried(number)
-            if carried is False:
+            outcome = ballot.outcome(number)
+            if outcome is False:
                 answers.append(gone(ballot.reasons.get(number, "")))
-            else:  # where neither is known the old end stands, and the keeper asks again
-                answers.append(fresh[number] if carried else old)
+            else:  # where neither is known the old end stands, and the keeper retries
+                answers.append(fresh[number] if outcome else old)
         if all(answer is old for answer, old in zip(answers, grants, strict=True)):
             raise too_few(sent, self._need, "the leases may be renewed at some", happened=True)
         return answers
 
     async def release(self, grant: Grant) -> bool:
         ballot = Ballot(self._nodes, is_one)
-        sent = await self._leave(grant.name, grant.owner, grant.ttl, ballot.cast)
-        if ballot.carried is None:
+        sent = await self._leave(grant.name, grant.owner, grant.ttl, ballot.count_vote)
+        if ballot.outcome is None:
             raise too_few(sent, self._need, f"{grant.name!r} may be free", happened=True)
-        return ballot.carried
+        return ballot.outcome
 
     async def withdraw(self, request: Request) -> None:
         ballot = Ballot(self._nodes, anything)
-        sent = await self._leave(request.name, request.owner, request.ttl, ballot.cast)
+        sent = await self._leave(request.name, request.owner, request.ttl, ballot.count_vote)
         self._undos.add(request.owner, sent, self.world.now())
-        if not ballot.carried:
+        if not ballot.outcome:
             raise too_few(sent, self._need, f"{request.name!r} may be held at some", happened=True)
 
     async def _leave(
-        self, name: str, owner: str, ttl: float, cast: Callable[[Any], bool]
+        self, name: str, owner: str, ttl: float, count_vote: Callable[[Any], bool]
     ) -> Broadcast:
         keys = self._keys_of(name)[:1]
         kept_until = self.world.now() + ttl
         return await self._main.send(
-            ScriptCall(self._release, keys, (owner,)), cast, self._until(ttl), kept_until
+            ScriptCall(self._release, keys, (owner,)), count_vote, self._until(ttl), kept_until
         )
 
     # Inspect

@@ -1,15 +1,16 @@
-"""Send one request to several nodes at once: who got it, who has answered, who must wait.
+"""Send one request to several nodes at once: track which got it, which answered, which must wait.
 
-There is one connection to each node, for all threads or tasks. What is sent on it is served in
-order, and replies come in order: a queue for each node says whose they are. So
+There is one connection to each node, for all threads or tasks. Requests on it are served in order,
+and replies come in order: a queue for each node tells to which request a reply belongs. So
 
 * a reply that comes late is matched with its own request and never with the next one;
-* what undoes a request stands behind it, even where the request was never answered;
+* what undoes a request is sent behind it, even where the request was never answered;
 * nobody waits for a minority: a broadcast ends when it is settled, and the rest drains later.
 
 A node that has not answered for a while is *silent*: new requests are held back from it until it
-has worked off the old ones, except what gives locks back. A node that cannot be reached is tried
-again in the background, ever more rarely, and until then counts as an answer: an error.
+has worked off the old ones, except what gives locks back. A connection to a node that cannot be
+reached is retried in the background, ever more rarely, and until then the node counts as having
+answered with an error.
 
 The connections are those of ``redis``: this is the bookkeeping above them, the same for both
 flavors.
@@ -31,36 +32,45 @@ from ..redis.settings import Node, Settings, where
 from ..redis.wire.connection import CLOSED, ScriptCall, packed
 
 RETRY_MIN_S, RETRY_MAX_S = 0.05, 2.0  # between two tries to connect to a node
-OWED_MAX = 1000  # requests that a silent node may owe an answer to, or that wait for a dead one
+OWED_MAX = 1000  # requests that a silent node may leave unanswered, or that wait for a dead one
 NOT_SENT = Unavailable("this node was not asked")
 
 
 def _nobody() -> None:
-    """Nobody waits yet."""
+    """Wake nobody: nobody waits yet."""
 
 
 class Broadcast:
     """One request, and what each node has answered so far: a reply, an error, or None."""
 
-    __slots__ = ("answers", "call", "cast", "kept_until", "open", "payload", "settled", "wake")
+    __slots__ = (
+        "answers",
+        "call",
+        "count_vote",
+        "kept_until",
+        "open",
+        "payload",
+        "settled",
+        "wake",
+    )
 
     def __init__(
         self,
         nodes: int,
         request: ScriptCall | bytes,
-        cast: Callable[[Any], bool],
+        count_vote: Callable[[Any], bool],
         kept_until: float = 0.0,
     ) -> None:
         self.call = None if isinstance(request, bytes) else request
         if isinstance(request, bytes):
             self.payload = request
-        else:  # what is kept must not depend on what a node remembers
+        else:  # a request that is kept must not depend on the scripts that a node knows
             self.payload = request.packed_whole() if kept_until else request.packed()
         self.answers: list[Any] = [None] * nodes
-        self.cast = cast
-        """Counts an answer, and says whether that settles it."""
+        self.count_vote = count_vote
+        """Counts an answer, and returns whether that settles the broadcast."""
         self.kept_until = kept_until
-        """Until when the request is worth being sent, however late; else only while it is open."""
+        """The moment until which the request is sent however late; 0: only while it is open."""
         self.settled = False
         self.open = True
         self.wake: Callable[[], None] = _nobody
@@ -70,13 +80,13 @@ class Broadcast:
         if self.answers[index] is not None:
             return
         self.answers[index] = answer
-        if not self.settled and self.cast(answer):
+        if not self.settled and self.count_vote(answer):
             self.settled = True
             self.wake()
 
 
 class NodeConnection:
-    """What is known of one node: whether it can be reached, and what it owes."""
+    """The state of one node: whether it can be reached, and the replies that it owes."""
 
     def __init__(self, index: int, address: Node) -> None:
         self.index = index
@@ -87,12 +97,12 @@ class NodeConnection:
         self.retry_at = 0.0
         self.delay = RETRY_MIN_S
         self.pending: deque[tuple[Broadcast, float]] = deque()
-        """Who waits for the next replies, and since when."""
+        """The broadcasts to which the next replies belong, and when each was sent."""
         self.later: deque[Broadcast] = deque(maxlen=OWED_MAX)
-        """What must still be sent when the node can be reached again."""
+        """Broadcasts that must still be sent when the node can be reached again."""
 
     def keep(self, broadcast: Broadcast, now: float) -> None:
-        """Have it sent later, if that is soon enough; the oldest give way."""
+        """Have a broadcast sent later; drop those that have expired, or the oldest if too many."""
         while self.later and self.later[0].kept_until <= now:
             self.later.popleft()
         self.later.append(broadcast)
@@ -117,18 +127,18 @@ class Fanout(ABC, Generic[N]):
         self._now = now
         self._nodes = nodes
         self._waiting: list[Broadcast] = []
-        """Broadcasts that some node has not been sent yet."""
+        """Broadcasts that were not sent to every node yet."""
 
     async def send(
         self,
         request: ScriptCall | bytes,
-        cast: Callable[[Any], bool],
+        count_vote: Callable[[Any], bool],
         until: float,
         kept_until: float = 0.0,
         only: Container[int] | None = None,
     ) -> Broadcast:
-        """Send to all nodes, or to some, and return when it is settled or the time has come."""
-        broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
+        """Send to all nodes, or to some; return when it is settled, or at ``until``."""
+        broadcast = Broadcast(len(self._nodes), request, count_vote, kept_until)
         await self._send(broadcast, until, only)
         return broadcast
 
@@ -142,16 +152,16 @@ class Fanout(ABC, Generic[N]):
 
     @abstractmethod
     def close_nowait(self) -> None:
-        """Close without waiting, in whatever thread this is."""
+        """Close without waiting; any thread may call this."""
 
     @abstractmethod
     def _write(self, node: N, payload: bytes) -> None:
-        """Send without waiting; what cannot go now goes later, in order."""
+        """Send without waiting; what cannot be sent now is sent later, in order."""
 
     @abstractmethod
     def _start_connecting(self, node: N) -> None:
-        """Begin to connect in the background, which makes the node ``connecting``; ends in
-        ``_connected`` or ``_unreachable``."""
+        """Begin to connect in the background: the node becomes ``connecting``, until
+        ``_connected`` or ``_unreachable`` is called."""
 
     # A broadcast begins, and ends.
 
@@ -171,7 +181,8 @@ class Fanout(ABC, Generic[N]):
             self._waiting = [*(one for one in self._waiting if one.open), broadcast]
 
     def _offer(self, node: N, broadcast: Broadcast, now: float) -> bool:
-        """Offer it to a node that is silent or not there; say whether it waits for that one."""
+        """Offer a broadcast to a node that is silent or not connected; return whether it waits for
+        that node."""
         if node.up and broadcast.kept_until and len(node.pending) < OWED_MAX:
             node.pending.append((broadcast, now))
             self._write(node, broadcast.payload)
@@ -193,7 +204,7 @@ class Fanout(ABC, Generic[N]):
     # What happens to a connection.
 
     def _replied(self, node: N, gets: Callable[[], Any]) -> None:
-        """Hand replies to their broadcasts; then the node may get new requests."""
+        """Match replies with their broadcasts; then the node may get new requests."""
         pending, index = node.pending, node.index
         while (reply := gets()) is not False:
             if not pending:
@@ -209,12 +220,12 @@ class Fanout(ABC, Generic[N]):
     def _refused(self, node: N, broadcast: Broadcast, text: str) -> None:
         if broadcast.call is None or not text.startswith("NOSCRIPT"):
             broadcast.answer(node.index, refusal(text, node.address))
-        elif broadcast.open:  # else what undoes it may have been sent already
+        elif broadcast.open:  # else its undo may have been sent already
             node.pending.append((broadcast, self._now()))
             self._write(node, broadcast.call.packed_whole())
 
     def _catch_up(self, node: N) -> None:
-        """Send what was held back."""
+        """Send the broadcasts that were held back from a node."""
         now = self._now()
         if node.pending and now - node.pending[0][1] >= self._request_timeout:
             return
@@ -222,7 +233,7 @@ class Fanout(ABC, Generic[N]):
         waiting = [one for one in self._waiting if one.answers[node.index] is None]
         for broadcast in [*node.later, *waiting]:
             if not node.up:
-                break  # again: the rest is sent when it is back
+                break  # it was lost again: the rest is sent when it is back
             if id(broadcast) not in sent and (broadcast.open or broadcast.kept_until > now):
                 sent.add(id(broadcast))
                 node.pending.append((broadcast, now))
@@ -240,7 +251,7 @@ class Fanout(ABC, Generic[N]):
         self._catch_up(node)
 
     def _unreachable(self, node: N, error: Exception) -> None:
-        """A connection could not be made: those who wait for this node need not."""
+        """Note that a connection could not be made: the waiting broadcasts get the error."""
         node.up = node.connecting = False
         node.failure = error
         node.retry_at = self._now() + node.delay
@@ -249,13 +260,13 @@ class Fanout(ABC, Generic[N]):
             broadcast.answer(node.index, error)
 
     def _give_up(self) -> None:
-        """The client is closed: nobody waits any more."""
+        """End all waiting broadcasts: the client is closed."""
         for broadcast in list(self._waiting):
             for node in self._nodes:
                 broadcast.answer(node.index, Unavailable(CLOSED))
 
     def _broken(self, node: N, why: object) -> None:
-        """The connection is gone: what was sent and not answered may have happened."""
+        """Note that the connection broke: what was sent and not answered may have happened."""
         node.up = False
         error = OutcomeUnknown(f"the connection to {where(node.address)} broke ({why})")
         for broadcast, _ in list(node.pending):

@@ -1,8 +1,8 @@
 """Fan out in a blocking program: write to all sockets, then wait for whichever answers first.
 
-The connections are shared by all threads, by sockets that never block: any thread may send while
-another waits. A thread that waits and finds nobody reading reads for all; when its own broadcast is
-settled it passes that on. So no thread of our own is needed, but for making connections.
+All threads share the connections, whose sockets never block: any thread may send while another
+waits. A thread that waits and finds none reading reads for all; when its own broadcast is settled
+it passes the turn on. So no thread of our own is needed, but for making connections.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ..redis.wire.connection_threads import ThreadsStream
 from .fanout import Broadcast, Fanout, NodeConnection
 
 READ_MAX = 65536
-IDLE_S = 1.0  # after so long without a call, see first what has come meanwhile
-STALLED_S = 0.05  # after which whoever read may have been interrupted before it woke the next
+IDLE_S = 1.0  # after so long without a call, first read what has come meanwhile
+STALLED_S = 0.05  # after which the reader may have been interrupted before it woke the next one
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class _Poll:
-    """Where there is no epoll, which also works for a process that has used up its descriptors."""
+    """Replaces epoll where there is none. It needs no descriptor of its own."""
 
     def __init__(self) -> None:
         poll = socket_timeout.poller()
@@ -46,11 +46,11 @@ class _Poll:
         return ready
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no descriptor to close."""
 
 
 def poller() -> Any:
-    """Watches the sockets of all nodes."""
+    """Make a poll object for the sockets of all nodes: epoll where it exists."""
     return select.epoll() if hasattr(select, "epoll") else _Poll()
 
 
@@ -62,7 +62,7 @@ class ThreadsNode(NodeConnection):
         self.stream: ThreadsStream | None = None
         self.number = -1
         self.out = b""
-        """What the socket did not take yet."""
+        """Bytes that the socket did not accept yet."""
 
     def attach(self, stream: ThreadsStream) -> None:
         self.stream = stream
@@ -77,8 +77,8 @@ class ThreadsNode(NodeConnection):
 class ThreadsFanout(Fanout[ThreadsNode]):
     """The connections of one client to all nodes, for one purpose.
 
-    An exception of a signal handler can come with any call, several in a row, also on the way out.
-    What must be true afterwards is written by plain assignments, before anything is called.
+    An exception of a signal handler can come with any call, several in a row, also during clean-up.
+    State that must be right afterwards is set by plain assignments, before anything is called.
     """
 
     def __init__(self, world: World, settings: Settings, scripts: Sequence[Script]) -> None:
@@ -87,13 +87,13 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         self._limit, self._spawn = world.limit, world.spawn
         self._mutex = threading.RLock()
         """For all state; the collector may close us while it is held."""
-        self._amid = False
-        """What was sent and what is awaited may not agree: somebody changes it, or was interrupted
-        while doing so. Whoever finds that, with the mutex, cuts all connections."""
+        self._changing = False
+        """Whether what was sent and what is awaited may not agree: a thread changes them, or was
+        interrupted while it did. A thread that finds that, with the mutex, cuts all connections."""
         self._reader: object = None
-        """The broadcast of whoever reads."""
+        """The broadcast of the thread that reads."""
         self._followers: list[Broadcast] = []
-        """Those of whoever waits for that one."""
+        """The broadcasts of the threads that wait for that one."""
         self._poll = poller()
         self._by_number: dict[int, ThreadsNode] = {}
         self._wakeup = WakeupPipe()
@@ -109,9 +109,9 @@ class ThreadsFanout(Fanout[ThreadsNode]):
                     raise Unavailable(CLOSED)
                 self._begin_change()
                 if self._now() - self._used_at > self._idle and self._reader is None:
-                    self._take(self._poll.poll(0.0))  # the mutex is ours: nobody begins to read
+                    self._take(self._poll.poll(0.0))  # we have the mutex: no thread begins to read
                 self._begin(broadcast, only)
-                self._amid = False
+                self._changing = False
             self._wait(broadcast, min(until, self._limit()))
         finally:
             broadcast.open = False
@@ -120,18 +120,18 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             self._leave(broadcast)
 
     def _begin_change(self) -> None:
-        if self._amid:
+        if self._changing:
             for node in self._nodes:
                 self._cut(node, "interrupted")
-        self._amid = True
+        self._changing = True
 
     def _wait(self, broadcast: Broadcast, until: float) -> None:
-        """Read for all, or wait for whoever does, until it is settled or the time has come."""
+        """Read for all, or wait for the thread that does, until it is settled or at ``until``."""
         flag: ThreadFlag | None = None
         while not broadcast.settled and (left := until - self._now()) > 0:
             if self._takes_turn(broadcast):
                 self._lead(broadcast, until)
-            elif flag is None:  # and then try once more: the one before may not have seen us
+            elif flag is None:  # then try once more: the last reader may not have seen us
                 flag = ThreadFlag()
                 broadcast.wake = flag.set
                 with self._mutex:
@@ -152,10 +152,10 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             with self._mutex:
                 self._begin_change()
                 self._take(ready)
-                self._amid = False
+                self._changing = False
 
     def _leave(self, broadcast: Broadcast) -> None:
-        """Wait no more; wake one that does, so that it reads for the others."""
+        """Wait no more; wake one waiting thread, so that it reads for the others."""
         if self._waiting or self._followers:
             with self._mutex:
                 self._end(broadcast)
@@ -216,13 +216,13 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             self._poll.modify(node.number, READ)
 
     def _cut(self, node: ThreadsNode, why: object) -> None:
-        """Close a connection; done as often as it takes when interrupted."""
+        """Close a connection; may be repeated when it was interrupted."""
         node.up = False
         if node.number in self._by_number:
             try:
                 self._poll.unregister(node.number)
             except (OSError, KeyError):
-                pass  # whoever was interrupted had got so far
+                pass  # a call that was interrupted had got so far
             self._by_number.pop(node.number, None)
         if node.stream is not None:
             node.stream.close()
@@ -234,7 +234,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
     def _start_connecting(self, node: ThreadsNode) -> None:
         try:
             self._spawn(self._connect(node), "fencelock-connect")
-        except RuntimeError as error:  # no thread to be had
+        except RuntimeError as error:  # no thread can be started
             self._unreachable(node, cannot_connect(node.address, error))
 
     async def _connect(self, node: ThreadsNode) -> None:
@@ -248,7 +248,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             stream = ThreadsStream(self._settings, node.address)
         except EngineError as error:
             failure = error
-        except Exception as error:  # whatever it is, the node is not there
+        except Exception as error:  # whatever it is, the node cannot be reached
             failure = cannot_connect(node.address, error)
         with self._mutex:
             if self._closed and stream is not None:
@@ -261,9 +261,9 @@ class ThreadsFanout(Fanout[ThreadsNode]):
                 self._by_number[node.number] = node
                 self._poll.register(node.number, READ)
                 self._connected(node)
-            self._amid = False
+            self._changing = False
             if not self._closed:
-                self._wakeup.wake()  # whoever reads sees the new state of things
+                self._wakeup.wake()  # the reader polls again, with the new state
 
     async def close(self) -> None:
         self.close_nowait()
@@ -281,7 +281,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         self._dispose()
 
     def _dispose(self) -> None:
-        """Close the pipe, unless somebody reads still: then that one does it on leaving."""
+        """Close the pipe, unless a thread still reads: then that one does it when it leaves."""
         if self._takes_turn(object()):  # and never given back
             self._poll.close()
             self._wakeup.close()

@@ -1,7 +1,8 @@
-"""Propose fences: from the nodes' clocks, and above all that this client has met.
+"""Propose fences: from the nodes' clocks, and above all that this client has seen.
 
-A proposal is only likely to be high enough; the nodes take it or say what they have seen. So it
-need not be right: a clock that is wrong costs a second round trip, never the order of the fences.
+A proposal is only likely to be high enough; the nodes take it or return the fence that they have
+seen. So it need not be right: a wrong clock costs a second round trip, never the order of the
+fences.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ class Fences:
 
     def __init__(self) -> None:
         self._highest = 0
-        """The highest that this client has proposed or met."""
+        """The highest fence that this client has proposed or seen."""
         self._ahead_us = 0
-        """By how much the nodes' clocks are ahead of ours."""
+        """Microseconds by which the nodes' clocks are ahead of ours."""
         self._learned_at = 0.0
 
     def propose(self, now: float) -> int:
-        """A fence that is likely above all that were drawn before, by whomever."""
+        """Return a fence that is likely above all that any client has drawn before."""
         self._highest = next_fence(self._highest, int(now * 1e6) + self._ahead_us)
         return self._highest
 
     def above(self, seen: Sequence[int]) -> int:
-        """A fence above all that these nodes have seen."""
+        """Return a fence above all that these nodes have seen."""
         highest = max(self._highest, *seen)
         if highest >= FENCE_MAX:
             raise Misconfigured(
@@ -45,13 +46,13 @@ class Fences:
         return self._highest
 
     def begin(self, times: Broadcast, asked_at: float) -> None:
-        """Learn from what the nodes answer to ``TIME``."""
+        """Learn the offset of the nodes' clocks from their replies to ``TIME``."""
         answers = [time for time in map(listed, times.answers) if time]
         clocks = [int(seconds) * 1_000_000 + int(micros) for seconds, micros in answers]
         self._ahead_us = quorum.middle(clocks) - int(asked_at * 1e6)
 
     def learn(self, grants: Broadcast, asked_at: float) -> None:
-        """Now and then, see the nodes' clocks in what they answer."""
+        """Now and then, learn the offset of the nodes' clocks from their grants."""
         if asked_at - self._learned_at > LEARN_S:
             clocks = [int(answer[3]) for answer in grants.answers if is_grant(answer)]
             self._ahead_us = quorum.middle(clocks) - int(asked_at * 1e6)

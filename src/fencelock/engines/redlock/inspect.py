@@ -1,4 +1,4 @@
-"""Inspect the locks of several nodes: who has a majority, which names there are; revoke."""
+"""Inspect the locks of several nodes: find who has a majority, list names, and revoke."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..redis.settings import Settings
 from ..redis.wire.connection import ScriptCall, packed
 from . import quorum
 from .fanout import Fanout
-from .quorum import Ballot, Holder, Sight
+from .quorum import Ballot, Holder, NodeView
 from .scripts import script
-from .votes import anything, holding, is_one, listed, sight, too_few
+from .votes import anything, holding, is_one, listed, node_view, too_few
 
 SCAN_COUNT = "1000"
 
@@ -30,25 +30,26 @@ class Inspector:
         self._need = quorum.majority(self._nodes)
 
     async def holdings(self, name: str) -> list[Holding]:
-        """The holder of a name, if there is one."""
+        """Return the holder of a name, if there is one."""
         holder = await self._holder(name)
         return [] if holder is None else [holding(name, holder)]
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Take the key from whoever has a majority, by owner: attempts of others stay untouched."""
+        """Take the key from the owner that has a majority: attempts of others stay untouched."""
         holder = await self._holder(name)
         if holder is None:
             return False
         ballot = Ballot(self._nodes, is_one)
         words = (holder.value, reason)
         call = ScriptCall(script("revoke"), keys_of(name, self._prefix)[:2], words)
-        sent = await self._fanout.send(call, ballot.cast, self._until())
-        if ballot.carried is None:
+        sent = await self._fanout.send(call, ballot.count_vote, self._until())
+        if ballot.outcome is None:
             raise too_few(sent, self._need, f"{name!r} may be revoked", happened=True)
-        return ballot.carried
+        return ballot.outcome
 
     async def scan(self, prefix: str) -> list[Holding]:
-        """All holders, by name. Who has a majority is known at one node of any majority."""
+        """Return all holders, by name. Every holder of a majority is known at some node of any
+        majority, so a majority of the nodes must list its names."""
         names: set[str] = set()
         listed = 0
         for index in range(self._nodes):
@@ -63,27 +64,27 @@ class Inspector:
         return [found for name in sorted(names) for found in await self.holdings(name)]
 
     async def _holder(self, name: str) -> Holder | None:
-        sights: list[Sight] = []
+        views: list[NodeView] = []
         left = self._nodes
 
-        def cast(answer: Any) -> bool:
+        def count_vote(answer: Any) -> bool:
             nonlocal left
             left -= 1
             if not isinstance(answer, Exception):
-                sights.append(sight(answer))
-            if quorum.holder_of(sights, 0, self._need) is not None:
+                views.append(node_view(answer))
+            if quorum.holder_of(views, 0, self._need) is not None:
                 return True
-            nobody = quorum.holder_of(sights, self._nodes - len(sights), self._need) is None
-            return nobody and len(sights) >= self._need
+            nobody = quorum.holder_of(views, self._nodes - len(views), self._need) is None
+            return nobody and len(views) >= self._need
 
         call = ScriptCall(script("inspect"), keys_of(name, self._prefix)[:2], ())
-        sent = await self._fanout.send(call, cast, self._until())
-        if len(sights) < self._need:
+        sent = await self._fanout.send(call, count_vote, self._until())
+        if len(views) < self._need:
             raise too_few(sent, self._need, "who holds it is not known", happened=False)
-        return quorum.holder_of(sights, self._nodes - len(sights), self._need)
+        return quorum.holder_of(views, self._nodes - len(views), self._need)
 
     async def _names(self, index: int, prefix: str) -> set[str] | None:
-        """The names of locks that one node knows; None when it does not answer."""
+        """Return the names of locks that one node knows; None when it does not answer."""
         match = pattern(self._prefix + prefix)
         names: set[str] = set()
         cursor = b"0"

@@ -1,7 +1,7 @@
-"""Decide over the answers of several nodes, by pure arithmetic: who has a majority, what fence.
+"""Evaluate the answers of several nodes, by pure arithmetic: who has a majority, which fence.
 
-Nothing here sends or waits. A majority is always one of the nodes that are configured: counting
-only those that can be reached would let two halves of a network both grant.
+Nothing here sends or waits. A majority is always a majority of the configured nodes: counting only
+those that can be reached would let two halves of a network both grant.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ...errors import EngineError
 
 
 def majority(nodes: int) -> int:
-    """How many of so many nodes must agree: any two such groups share a node."""
+    """Return how many of the nodes must agree: any two such groups share a node."""
     return nodes // 2 + 1
 
 
 class Ballot:
-    """Counts yes and no as they come, and knows when no further answer can change the outcome."""
+    """Counts yes and no, and tells when no further answer can change the outcome."""
 
     __slots__ = ("_is_yes", "_left", "_need", "_no", "_spare", "_yes")
 
@@ -30,8 +30,8 @@ class Ballot:
         self._left = nodes
         self._yes = self._no = 0
 
-    def cast(self, answer: object) -> bool:
-        """Count an answer; whether it is settled now."""
+    def count_vote(self, answer: object) -> bool:
+        """Count an answer; return whether the outcome is settled now."""
         self._left -= 1
         if not isinstance(answer, Exception):
             if self._is_yes(answer):
@@ -43,7 +43,7 @@ class Ballot:
         return self._yes + self._left < self._need and self._no + self._left <= self._spare
 
     @property
-    def carried(self) -> bool | None:
+    def outcome(self) -> bool | None:
         """True or False where nodes have said so, None where too few have answered."""
         if self._yes >= self._need:
             return True
@@ -51,12 +51,12 @@ class Ballot:
 
 
 class Everyone:
-    """Settled when each node has answered, whatever it says."""
+    """Settled when each node has answered, whatever the answer."""
 
     def __init__(self, nodes: int) -> None:
         self._left = nodes
 
-    def cast(self, answer: object) -> bool:
+    def count_vote(self, answer: object) -> bool:
         self._left -= 1
         return not self._left
 
@@ -64,7 +64,8 @@ class Everyone:
 class Renewal:
     """Counts, for each grant of a batch, the nodes that extended it and those that do not have it.
 
-    A node answers with the numbers of those that are gone, each followed by a reason or nothing.
+    A node answers with the indexes of the grants that are gone, each followed by a reason, which
+    may be empty.
     """
 
     def __init__(self, nodes: int, grants: int) -> None:
@@ -75,8 +76,8 @@ class Renewal:
         self.gone = [0] * grants
         self.reasons: dict[int, str] = {}
 
-    def cast(self, answer: Any) -> bool:
-        """Count an answer; whether every grant is settled, or no further answer can come."""
+    def count_vote(self, answer: Any) -> bool:
+        """Count an answer; return whether every grant is settled, or no more answers can come."""
         if isinstance(answer, Exception):
             self.failed += 1
         else:
@@ -88,11 +89,12 @@ class Renewal:
         if self.answers + self.failed == self.need + self.spare:
             return True
         return self.answers >= self.need and all(
-            self.carried(number) is not None for number in range(len(self.gone))
+            self.outcome(number) is not None for number in range(len(self.gone))
         )
 
-    def carried(self, number: int) -> bool | None:
-        """Whether a grant was extended at a majority, is gone at one, or neither is known."""
+    def outcome(self, number: int) -> bool | None:
+        """Return True for a grant that a majority extended, False for one that cannot have one any
+        more, None where neither is known."""
         gone = self.gone[number]
         if self.answers - gone >= self.need:
             return True
@@ -100,15 +102,16 @@ class Renewal:
 
 
 class Election:
-    """Counts the answers to an attempt: who granted the key, and which fence is on record there.
+    """Counts the answers to an attempt: the nodes that granted the key, and the fences there.
 
-    A fence is ours to hand out when a majority has it on record for us: each of those nodes took it
-    only because it was above all that the node had heard of. Any earlier holder's fence is on
-    record at a majority too, and the two majorities share a node.
+    A fence can be handed out when a majority has it on record for us: each of those nodes took it
+    only because it was above all that the node had seen. Any earlier holder's fence is on record at
+    a majority too, and the two majorities share a node.
     """
 
     __slots__ = (
-        "_counts", "_left", "_need", "_spare", "behind", "failed", "fence", "grants", "lost", "no"
+        "_counts", "_left", "_need", "_spare",
+        "failed", "fence", "fence_too_low", "grants", "lost", "no"
     )  # fmt: skip
 
     def __init__(self, nodes: int) -> None:
@@ -116,16 +119,16 @@ class Election:
         self._spare = nodes - self._need
         self._left = nodes
         self._counts: dict[bytes, int] = {}
-        self.grants = self.behind = self.no = 0
+        self.grants = self.fence_too_low = self.no = 0
         self.failed = 0
         """Nodes that certainly did not get the request."""
         self.lost = 0
         """Nodes that may have got it."""
         self.fence: int | None = None
-        """What can be handed out, once that is known."""
+        """The fence that can be handed out, once a majority has it on record."""
 
-    def cast(self, answer: Any) -> bool:
-        """Count an answer; whether it is settled now."""
+    def count_vote(self, answer: Any) -> bool:
+        """Count an answer; return whether the outcome is settled now."""
         self._left -= 1
         if answer.__class__ is not list:
             if isinstance(answer, EngineError):
@@ -143,8 +146,8 @@ class Election:
                     self.fence = int(fence)
                     return True
             else:
-                self.behind += 1
-            if self.behind and self.grants >= self._need:
+                self.fence_too_low += 1
+            if self.fence_too_low and self.grants >= self._need:
                 return True  # a higher fence is needed: no use in waiting for the others
         answered = self.grants + self.no
         if self._left and answered < self._need and self.failed <= self._spare:
@@ -158,18 +161,18 @@ class Election:
 
     @property
     def impossible(self) -> bool:
-        """Whether nodes enough have not granted it and will not."""
+        """Whether so many nodes have not granted it, and will not, that no majority is possible."""
         return self.no + self.failed > self._spare
 
 
 def middle(numbers: Iterable[int]) -> int:
-    """The middle one of the nodes' clocks: one that is wrong does no harm."""
+    """Return the median of the nodes' clocks: a single wrong one does no harm."""
     found = sorted(numbers)
     return found[(len(found) - 1) // 2]
 
 
 class Refusal(NamedTuple):
-    """What a node that did not grant the key says of who has it."""
+    """What a node that did not grant the key tells of its holder."""
 
     left: float
     """Seconds until it expires there; infinite where it does not."""
@@ -178,19 +181,19 @@ class Refusal(NamedTuple):
 
 
 def is_held(refusals: Sequence[Refusal], silent: int, need: int) -> bool:
-    """Whether one other may have a majority; otherwise several are trying and nobody has it."""
+    """Return whether one other may have a majority; else several are trying and none has it."""
     holders = [refusal.holder for refusal in refusals]
     return any(holders.count(holder) + silent >= need for holder in holders)
 
 
 def free_in(refusals: Sequence[Refusal], needed: int) -> float:
-    """Seconds until so many more nodes would be free if nobody renewed."""
+    """Return the seconds until so many more nodes would be free if nobody renewed."""
     ends = sorted(refusal.left for refusal in refusals)
     return ends[needed - 1] if 0 < needed <= len(ends) else 0.0
 
 
-class Sight(NamedTuple):
-    """What a node says of a name."""
+class NodeView(NamedTuple):
+    """What a node knows of a name."""
 
     holder: bytes
     left: float
@@ -199,22 +202,22 @@ class Sight(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who has the key at a majority of the nodes, or may have it."""
+    """The owner that has the key at a majority of the nodes, or may have it."""
 
     value: bytes
-    sights: tuple[Sight, ...]
-    """Where it was seen, that which lasts longest first."""
+    views: tuple[NodeView, ...]
+    """What the nodes know that it holds, the longest lasting first."""
     remaining: float
     """Seconds until it would have no majority any more, at the latest."""
 
 
-def holder_of(sights: Sequence[Sight], silent: int, need: int) -> Holder | None:
-    """The one that has a majority, counting nodes that did not answer in its favor."""
-    counts = Counter(sight.holder for sight in sights if sight.holder)
+def holder_of(views: Sequence[NodeView], silent: int, need: int) -> Holder | None:
+    """Return the owner that has a majority, if silent nodes are counted in its favor."""
+    counts = Counter(view.holder for view in views if view.holder)
     if not counts:
         return None
     value, count = counts.most_common(1)[0]
     if count + silent < need:
         return None
-    seen = sorted((s for s in sights if s.holder == value), key=lambda s: s.left, reverse=True)
+    seen = sorted((v for v in views if v.holder == value), key=lambda v: v.left, reverse=True)
     return Holder(value, tuple(seen), seen[max(0, need - silent - 1)].left)

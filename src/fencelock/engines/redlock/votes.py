@@ -1,4 +1,4 @@
-"""Decode what the nodes of a Redlock answer, and build the errors of too few answers; pure."""
+"""Decode the answers of a Redlock's nodes, and make the errors of too few answers; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...errors import Misconfigured, OutcomeUnknown, Unavailable
 from ...model import Gone, Holding
 from ..redis.errors import foreign
 from .fanout import Broadcast
-from .quorum import Holder, Refusal, Sight
+from .quorum import Holder, NodeView, Refusal
 
 
 def anything(answer: Any) -> bool:
@@ -23,7 +23,7 @@ def is_one(answer: Any) -> bool:
 
 
 def listed(answer: Any) -> list[Any]:
-    """An answer that is a list; an error or no answer is an empty one."""
+    """Return an answer that is a list; an empty list for an error or no answer."""
     return answer if answer.__class__ is list else []
 
 
@@ -51,10 +51,10 @@ def refusal(answer: Sequence[Any]) -> Refusal:
     return Refusal(left, holder, meta.decode() or json.dumps(foreign(left_ms)))
 
 
-def sight(answer: Sequence[Any]) -> Sight:
+def node_view(answer: Sequence[Any]) -> NodeView:
     holder, left_ms, record, clock_ms = answer
     text = (record or b"").decode()
-    return Sight(
+    return NodeView(
         holder or b"", inf if left_ms == -1 else max(left_ms, 0) / 1000, text, int(clock_ms)
     )
 
@@ -66,8 +66,8 @@ def gone(reason: str) -> Gone:
 
 
 def holding(name: str, holder: Holder) -> Holding:
-    """What the holder wrote about itself, if it did."""
-    records = [_record(sight, holder.value.decode("utf-8", "replace")) for sight in holder.sights]
+    """Return the holder of a name, with the record that it wrote, if it did."""
+    records = [_record(view, holder.value.decode("utf-8", "replace")) for view in holder.views]
     known = [record for record in records if record is not None]
     left = 0.0 if holder.remaining == inf else holder.remaining
     if not known:
@@ -79,12 +79,12 @@ def holding(name: str, holder: Holder) -> Holding:
     return Holding(name, fence, ttl, age, left, json.loads(meta))
 
 
-def _record(sight: Sight, owner: str) -> tuple[int, float, float, str] | None:
-    fields = sight.record.split(" ", 5)
+def _record(view: NodeView, owner: str) -> tuple[int, float, float, str] | None:
+    fields = view.record.split(" ", 5)
     if len(fields) < 6 or fields[1] != owner:
         return None
     fence, _, _, ttl_ms, since, meta = fields
-    return int(fence), int(ttl_ms) / 1000, max(0, sight.clock_ms - int(since)) / 1000, meta
+    return int(fence), int(ttl_ms) / 1000, max(0, view.clock_ms - int(since)) / 1000, meta
 
 
 def too_few(sent: Broadcast, need: int, state: str, *, happened: bool) -> Exception:
@@ -93,7 +93,7 @@ def too_few(sent: Broadcast, need: int, state: str, *, happened: bool) -> Except
     answered = sum(answer is not None for answer in sent.answers) - len(errors)
     for error in errors:
         if isinstance(error, Misconfigured) and not happened:
-            return type(error)(str(error))  # a fresh one: the same may be raised by many threads
+            return type(error)(str(error))  # a copy: many threads may raise the same error
     heard = f"{answered} of {len(sent.answers)} nodes answered"
     asked = f" and {need} are needed" if answered < need else ", some of them too late"
     why = f" ({errors[0]})" if errors else ""

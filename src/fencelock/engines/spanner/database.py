@@ -1,14 +1,14 @@
-"""Transactions on rows of one table, each an attempt that is made anew when another one aborts it.
+"""Transactions on rows of one table, each retried when Spanner aborts it because of another one.
 
 A read-write transaction is two requests: a read that begins it, with exclusive locks on its rows,
-and a commit with the mutations that were decided on meanwhile. Spanner runs them as if one after
-the other. Whom it aborts has done nothing, and is tried again here, for as long as one request may
+and a commit with the mutations that were decided on meanwhile. Spanner's transactions are
+serializable. An aborted one has done nothing, and is retried here, for as long as one request may
 take and no longer.
 
-What has no answer leaves a transaction behind that may be open, with its locks. A session has one
-transaction at a time: to begin another one there invalidates it, unless it was committed. So the
-session is *reset*: by whoever asks again for an owner whose commit had no answer, before it reads,
-and else in the background. A commit that is held up on its way can then do nothing any more.
+A request without a reply leaves a transaction behind that may be open, with its locks. A session
+has one transaction at a time: to begin another one there invalidates it, unless it was committed.
+So the session is *reset*: by the next transaction for an owner whose commit had no reply, before it
+reads, and else in the background. A delayed commit can then no longer do anything.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Decide: TypeAlias = Callable[[Mapping[str, Row]], tuple[T, Sequence[Write]]]
 AGAIN_MIN_S, AGAIN_MAX_S = 0.005, 0.25  # between two attempts of a transaction
 SESSIONS_LOST_MAX = 3
 CREATE_S = 120.0  # a change of a schema may take a minute
-LOOK_S = 0.2
+CHECK_S = 0.2
 CLOSE_S = 1.0
 ADVICE = "make it with what `fencelock schema spanner` prints, or let a client with more rights"
 
 
 class Committed(NamedTuple, Generic[T]):
-    """What came of a transaction."""
+    """The result of a transaction."""
 
     answer: T
     asked_at: float
-    """Read before the attempt that was committed had sent anything."""
+    """When the attempt that was committed had not yet sent anything, by ``world.now()``."""
     micros: int
-    """The timestamp of the commit."""
+    """The commit timestamp, in microseconds; 0 if nothing was written."""
 
 
 class Session:
-    """One session of the server, by its name. It has one transaction at a time."""
+    """A session on the server, by its name. It has one transaction at a time."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -64,8 +64,8 @@ class Database:
         self._sql = tables.statements(settings.table)
         self.wire = Wire(world, settings)
         self._pool = LendingPool[Session](world, self._new_session, settings.pool)
-        self._doubts: dict[str, Session] = {}
-        """By owner, where a commit had no answer."""
+        self._unresolved: dict[str, Session] = {}
+        """By owner: the session whose commit is under way, or had no reply."""
 
     async def _new_session(self) -> Session:
         return Session(await self.wire.create_session())
@@ -73,14 +73,14 @@ class Database:
     def _give_up(self) -> float:
         return min(self._world.now() + self._settings.request_timeout, self._world.limit())
 
-    # Read without locks, what was committed before
+    # Strong reads, without locks
 
     async def look(self, *names: str) -> list[Row]:
         """Read these rows, in any order."""
         return await self._read("look", names=names)
 
     async def scan(self, prefix: str) -> list[Row]:
-        """Read the rows of all that is held under names with a prefix."""
+        """Read the rows of held locks whose names begin with a prefix."""
         return await self._read("scan", prefix=prefix)
 
     async def _read(self, statement: str, **parameters: str | Sequence[str]) -> list[Row]:
@@ -98,7 +98,7 @@ class Database:
         give_up: float,
         failed: Callable[[Session], None],
     ) -> T:
-        """Do this in a session, and in another one where Spanner has dropped it."""
+        """Run ``work`` with a session, and with another one where Spanner has dropped it."""
         for _ in range(SESSIONS_LOST_MAX):
             session = await self._pool.lend(give_up)
             if session is None:
@@ -125,12 +125,12 @@ class Database:
     ) -> Committed[T]:
         """Read these rows, and write what is decided on. ``decide`` may be called several times.
 
-        Where the commit has no answer, the next transaction for one of these owners comes after it.
+        Where the commit has no reply, the next transaction for one of these owners comes after it.
         """
         for owner in owners:
-            if owner in self._doubts:
-                await self._reset(self._doubts[owner])
-                self._doubts.pop(owner, None)
+            if owner in self._unresolved:
+                await self._reset(self._unresolved[owner])
+                self._unresolved.pop(owner, None)
         give_up = self._give_up()
 
         async def attempts(session: Session) -> Committed[T]:
@@ -162,35 +162,35 @@ class Database:
         if not writes:
             await wire.rollback(session.name, transaction)
             return Committed(answer, asked_at, 0)
-        self._doubts.update(dict.fromkeys(owners, session))
+        self._unresolved.update(dict.fromkeys(owners, session))
         try:
             micros = await wire.commit(session.name, transaction, writes)
         except (Aborted, SessionMissing, Unavailable, Misconfigured):
-            self._know(owners)
+            self._clear_unresolved(owners)
             raise
-        self._know(owners)
+        self._clear_unresolved(owners)
         return Committed(answer, asked_at, micros)
 
-    def _know(self, owners: Sequence[str]) -> None:
+    def _clear_unresolved(self, owners: Sequence[str]) -> None:
         for owner in owners:
-            self._doubts.pop(owner, None)
+            self._unresolved.pop(owner, None)
 
     def _abandon(self, session: Session, owners: Sequence[str]) -> None:
-        """See to a session in which a transaction may be open."""
+        """Forget a session in which a transaction may be open, and reset it unless owners will."""
         self._pool.forget(session)
-        if not any(self._doubts.get(owner) is session for owner in owners):
+        if not any(self._unresolved.get(owner) is session for owner in owners):
             try:
                 self._world.spawn(self._reset_later(session), "fencelock-spanner-reset")
             except RuntimeError:
                 pass  # no thread, or no loop any more: Spanner aborts what is idle for 10 s
 
     async def _reset(self, session: Session) -> None:
-        """Have no transaction go on in a session that nobody uses any more."""
+        """Invalidate the open transaction of a session that is no longer used."""
         try:
             await self.wire.reset(session.name)
         except SessionMissing:
-            pass  # nor does the session
-        except Aborted as error:  # told by none of the three
+            pass  # the session is gone, and its transaction with it
+        except Aborted as error:  # none of the three requests is known to raise it
             raise Unavailable(f"a session could not be reset: {error}") from error
 
     async def _reset_later(self, session: Session) -> None:
@@ -202,7 +202,7 @@ class Database:
     # The table
 
     async def ready(self) -> None:
-        """See that the table is there; make it if that is wanted."""
+        """Check that the table exists; create it if the settings allow that."""
         give_up, made = min(self._world.now() + CREATE_S, self._world.limit()), False
         while True:
             try:
@@ -211,7 +211,7 @@ class Database:
             except TableMissing as error:
                 if not self._settings.create:
                     raise Misconfigured(f"{error}: {ADVICE}") from error
-            if self._world.now() + LOOK_S >= give_up:
+            if self._world.now() + CHECK_S >= give_up:
                 raise Unavailable(f"the table {self._settings.table!r} is still being made")
             try:
                 if not made:
@@ -223,10 +223,10 @@ class Database:
             except Misconfigured as error:
                 if "concurrent" not in str(error):  # another change of the schema is under way
                     raise
-            await sleep(self._world, LOOK_S)
+            await sleep(self._world, CHECK_S)
 
     async def close(self) -> None:
-        """Give the sessions back that nobody uses, if the server answers."""
+        """Delete the idle sessions, if the server answers in time, and close."""
         delete = self.wire.delete_session
         idle = [partial(delete, session.name) for session in self._pool.drain()]
         if idle:

@@ -1,4 +1,4 @@
-"""How a lock looks in the table, and the mutations that change it."""
+"""The row of a lock in the table, and the mutations that change it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple, TypeAlias
 from ...model import Holding
 
 COMMIT_TIMESTAMP = "spanner.commit_timestamp()"
-SLACK_US = 100_000  # how much longer Spanner keeps a lease: clocks of its servers differ by less
-SIDE = "\x1f"  # parts a name from what is not a lock: no name and no prefix has it
+SLACK_US = 100_000  # how much longer a lease is in Spanner: clocks of its servers differ by less
+SIDE = "\x1f"  # separates a name from the suffix of a row that is no lock: in no name or prefix
 
 Write: TypeAlias = tuple[Literal["insert_or_update", "update", "delete"], dict[str, str | None]]
-"""A mutation, and the columns that it writes: all that must have a value, where it may insert."""
+"""A mutation and the columns that it writes: all NOT NULL ones, where it may insert."""
 
 Values: TypeAlias = list[str | None]
-"""A row of an answer."""
+"""A row of a reply."""
 
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     ends_us: int
     ttl_us: int
     meta: str
-    revoked: tuple[str | None, str]  # from which owner it was last taken, and why
+    revoked: tuple[str | None, str]  # the owner of the last revocation, and its reason
     now_us: int
 
     @property
@@ -45,15 +45,15 @@ class Row(NamedTuple):
         return self.held and self.owner == owner
 
     def holding(self) -> Holding:
-        """What is shown of a holder."""
+        """Return the holder as it is shown."""
         ttl, age = self.ttl_us / 1e6, max(self.now_us - self.fence, 0) / 1e6
         left = min(self.left, ttl)
         return Holding(self.name, self.fence, ttl, age, left, json.loads(self.meta))
 
-    # What can be written. A row that tells somebody of a revocation is not deleted.
+    # The mutations. A row that has the reason of a revocation is not deleted.
 
     def granted(self, owner: str, ttl: float, meta: str) -> Write:
-        """A new holder, whose fence is the timestamp of the commit."""
+        """Return the mutation for a new holder, whose fence is the commit timestamp."""
         more = {"owner": owner, "granted_at": COMMIT_TIMESTAMP, "meta": meta}
         return "insert_or_update", self._lasting(ttl) | more
 
@@ -66,11 +66,11 @@ class Row(NamedTuple):
         return "update", self._ended()
 
     def taken(self, reason: str) -> Write:
-        """Nobody holds it, and its owner can read why."""
+        """Return the mutation that revokes the lock: its former owner can read the reason."""
         return "update", self._ended() | {"revoked_owner": self.owner, "revoked_reason": reason}
 
     def remembered(self, item: str, number: int, keep: float) -> Write:
-        """A number that only grows, in a row that is nobody's lock."""
+        """Return the mutation that raises a number, in a row that is no lock."""
         numbers = self.numbers()
         numbers[item] = max(number, numbers.get(item, number))
         ends_at = moment(max(self.ends_us, self.now_us + int(keep * 1e6) + SLACK_US))
@@ -90,7 +90,7 @@ class Row(NamedTuple):
 
 
 def read(values: Values) -> Row:
-    """Read one row of an answer; one that is not there is free."""
+    """Decode one row of a reply; where the table has no such row, the lock is free."""
     name, owner, granted_us, ends_us, ttl_us, meta, revoked, reason, now_us = values
     return Row(
         str(name),
@@ -105,5 +105,5 @@ def read(values: Values) -> Row:
 
 
 def moment(micros: int) -> str:
-    """A timestamp as Spanner reads it."""
+    """Return a timestamp in the text format that Spanner reads."""
     return (_BEGIN + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")

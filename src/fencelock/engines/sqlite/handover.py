@@ -1,4 +1,4 @@
-"""What the transactions of one file answer, and the rules of a hand-over that all of them keep."""
+"""The results of the transactions of one file, and the hand-over constants that they share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORGET_S = 30.0  # a waiter that has not looked for so long is dead
 CONTENDED_MAX = 1000
 
 SHARED_KEYS = {"semaphore": "\x01", "rwlock": "\x02"}
-"""What the keys of semaphores and read/write locks begin with: no name has control characters."""
+"""The first character of the keys of shares: a name has no control characters."""
 
 
 def key_of(name: str, share: Share | None) -> str:
@@ -21,12 +21,12 @@ def key_of(name: str, share: Share | None) -> str:
 
 
 def is_shared(key: str) -> bool:
-    """Whether a key is that of a semaphore or a read/write lock."""
+    """Return whether a key is that of a semaphore or a read/write lock."""
     return key < "\x03"
 
 
 class Handover(NamedTuple):
-    """A waiter that was given the lock and has to be told."""
+    """A waiter that was given the lock and has to be notified."""
 
     name: str
     """The name of a lock, or the key of a semaphore or a read/write lock."""
@@ -39,23 +39,23 @@ NOBODY: Handovers = ()
 
 
 class Answer(NamedTuple):
-    """What became of a request: a fence, or who is in the way."""
+    """The result of a request: a fence, or the holder in its way."""
 
     fence: int = 0
     position: int = 0
     holder: str = ""
     handovers: Handovers = NOBODY
     share: Share | None = None
-    """What of a semaphore or a read/write lock was granted."""
+    """The share of a semaphore or a read/write lock that was granted."""
     limit: int = 0
-    """The limit of those who use a semaphore now, where it is not the one asked for."""
+    """The limit of a semaphore that is in use, where it differs from the one that was requested."""
 
 
 class Contended(set[str]):
-    """Names that are spared the single statements, which are in vain while others wait."""
+    """Names for which the single statements are skipped: they fail while others hold or wait."""
 
     def note(self, name: str) -> None:
-        """Note a name; when there are too many, begin again."""
+        """Add a name; when there are too many, forget them all first."""
         if len(self) >= CONTENDED_MAX:
             self.clear()
         self.add(name)

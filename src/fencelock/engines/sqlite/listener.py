@@ -1,13 +1,14 @@
-"""Receives pushes for the waiters of one client, and finds what no push tells.
+"""Receive pushes for the waiters of one client, and find locks that came free without a push.
 
 One listener serves all waiters of a client, whatever their number, and only while there are any.
 It receives from its inbox; a few times a second it reads, in a few microseconds, whether the file
 has changed, and only then looks for a holder, or a waiter that was handed the lock, that died
-without a word. So nobody sleeps beside a free lock, and many waiters cost hardly more than one. Now
-and then it refreshes the queue rows of its waiters, by which others know that they are alive.
+without releasing it. So no waiter sleeps beside a free lock, and many waiters cost hardly more than
+one. Now and then it refreshes the queue rows of its waiters, which tells others that they are
+alive.
 
-Observers of a name are told by the same inbox. An announcement goes to all inboxes of the file:
-those that are there are all who could observe.
+Observers of a name are notified by the same inbox. An announcement goes to all inboxes of the file:
+every client with observers has one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .wire.inbox import Delivery, Inbox, InboxFolder
 SCAN_S = 0.3  # how long a death can go unnoticed
 POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
 CLOSE_S = 2.0
-ANNOUNCED = "@"  # begins a message that names what has changed; no owner begins so
+ANNOUNCED = "@"  # begins a message with the name that has changed; no owner id begins so
 
 
 class Listener:
@@ -44,7 +45,7 @@ class Listener:
         self._inbox: Inbox | None = None
         self._waiters = Waiters(world.now)
         self._queued: dict[str, str] = {}
-        """The name or the key whose queue each owner may have a row in."""
+        """By owner, the name or the key in whose queue it may have a row."""
         self._observers: list[tuple[str, Signal]] = []
         self._abandoned: dict[str, None] = {}
         """Owners that were handed a lock and wait no more."""
@@ -52,13 +53,14 @@ class Listener:
         self._interrupt = world.signal()
         self._job: Job | None = None
         self._ticket: object = None
-        """Which of our jobs is to listen."""
+        """The token of the job that listens: any other ends."""
         self._closing = False
         self._last_change: object = None
+        """The ``data_version`` of the file that was read last."""
         self._scanned_change: object = None
-        """What the file last said of its changes, and what it said when it was last scanned."""
+        """The ``data_version`` at the last scan; None where a scan is needed anyway."""
         self._next_expiry = 0.0
-        """When the first lock that is waited for would be free without a word."""
+        """When the first lock that is waited for would expire."""
 
     @property
     def inbox(self) -> str:
@@ -73,12 +75,12 @@ class Listener:
 
     def _start(self) -> None:
         """Open the inbox and begin to listen, unless that was done before."""
-        with self._mutex:  # two threads that begin to wait at once share one inbox
+        with self._mutex:  # two threads that begin to wait at the same time share one inbox
             if self._inbox is None:
                 self._inbox = Inbox(self._folder, self._world.owner()[:16], self._push)
             if self._job is None:
-                # A signal handler may raise when the thread runs and before we know of it: then
-                # the next to come starts another, and this one ends.
+                # A signal handler may raise when the thread runs and before ``_job`` is set: then
+                # the next call starts another, and this one ends.
                 self._ticket = ticket = object()
                 listening = partial(self._listen, self._inbox, ticket)
                 self._job = self._world.keep(listening, "fencelock-listener")
@@ -88,7 +90,7 @@ class Listener:
         self._waiters.unwatch(owner)
 
     def observe(self, name: str, signal: Signal) -> None:
-        """Set the signal when somebody announces the name; without push observers only look."""
+        """Set the signal when the name is announced; without push observers only look."""
         if self._push:
             with self._mutex:
                 self._observers.append((name, signal))
@@ -102,7 +104,7 @@ class Listener:
                 self._observers.remove((name, signal))
 
     async def announce(self, name: str) -> None:
-        """Tell all who observe a name, here and in other processes."""
+        """Notify all observers of a name, here and in other processes."""
         self._tell_observers(name)
         message = (ANNOUNCED + name).encode()
         await self._blocking(self._folder.send_to_all, message, self.inbox)
@@ -128,7 +130,7 @@ class Listener:
         self._next_expiry = 0.0
 
     async def push(self, handovers: Handovers) -> None:
-        """Tell waiters that they were given a lock; a dead one is passed over at once."""
+        """Notify waiters that they were given a lock; a dead one is passed over at once."""
         untold = [*handovers]
         while untold:
             handover = untold.pop(0)
@@ -158,7 +160,7 @@ class Listener:
         await self._blocking_receive.close()
 
     async def _listen(self, inbox: Inbox, ticket: object) -> None:
-        """Choose who receives: the event loop itself where there is one, or a thread."""
+        """Listen until closed. The event loop itself receives where there is one, or a thread."""
         on_loop = self._world.flavor == "asyncio" and not inbox.silent
         if on_loop:
             inbox.attach(self._notify)
@@ -174,7 +176,7 @@ class Listener:
         while not self._closing and self._ticket is ticket:
             if not self._is_wanted():
                 self._wanted.clear()
-                if not self._is_wanted() and not self._closing:  # asked again: it may be set
+                if not self._is_wanted() and not self._closing:  # checked again after the clear
                     await self._world.wait(self._wanted, None)
                 continue
             try:
@@ -184,21 +186,21 @@ class Listener:
                 await wait(inbox, min(self._waiters.heartbeat_at, self._next_expiry))
                 await self._withdraw_abandoned()
                 await self._scan(inbox, self._world.now())
-            except FencelockError:  # the waiters meet the same trouble in their own calls
+            except FencelockError:  # the waiters get the same error in their own calls
                 await sleep(self._world, SCAN_S)
 
     def _is_wanted(self) -> bool:
         return bool(self._waiters or self._queued or self._observers)
 
     def _may_wait(self) -> bool:
-        """Whether there is nothing to do but to receive."""
+        """Return whether there is nothing to do but to receive."""
         return not self._closing and not self._abandoned and self._is_wanted()
 
     async def _wait_on_loop(self, inbox: Inbox, until: float) -> None:
-        """Let the loop wake whom messages name, until the file changes or a moment comes."""
+        """Let the loop deliver messages, until the file changes or until a moment."""
         while self._may_wait() and (now := self._world.now()) < until:
             await self._world.wait(self._interrupt, min(now + SCAN_S, until))
-            # Read in the loop: a hop to a thread costs more than the read.
+            # Read in the event loop: a hop to a thread costs more than the read.
             change = self._transactions.changes_nowait()
             if change is None:
                 if await self._blocking(self._has_changed):
@@ -210,7 +212,7 @@ class Listener:
         await self._blocking_receive(self._receive, inbox, until)
 
     def _receive(self, inbox: Inbox, until: float) -> None:
-        """Wake whom messages name, until another client changes the file or a moment comes."""
+        """Deliver messages, until another client changes the file or until a moment."""
         pause = POLL_MIN_S if inbox.silent else SCAN_S
         read_at = 0.0
         while self._may_wait() and (now := self._world.now()) < until:
@@ -225,7 +227,7 @@ class Listener:
                 pause = min(pause * 1.5, POLL_MAX_S)
 
     def _has_changed(self) -> bool:
-        """Whether another client has changed the file since the last scan."""
+        """Return whether another client has changed the file since the last scan."""
         return self._is_new(self._transactions.changes(self._world.now()))
 
     def _is_new(self, change: object) -> bool:
@@ -233,7 +235,7 @@ class Listener:
         return change != self._scanned_change
 
     async def _scan(self, inbox: Inbox, now: float) -> None:
-        """Find waiters of ours that were handed a lock, passed over, or left by the dead."""
+        """Wake our waiters that were handed a lock or passed over; hand on locks that are free."""
         self._scanned_change = self._last_change
         rows, next_expiry = await self._blocking(self._transactions.due_waiters, now, inbox.id)
         self._next_expiry = min(next_expiry, now + HEARTBEAT_S)
@@ -243,7 +245,7 @@ class Listener:
             self._scanned_change = None
 
     async def _heartbeat(self, inbox: Inbox, now: float) -> None:
-        """Refresh our queue rows; whoever has lost one must try again."""
+        """Refresh our queue rows; if any was lost, all waiters must try again."""
         if self._observers and inbox.heal():
             self._tell_observers()
         if not self._waiters and not self._queued:
@@ -252,13 +254,13 @@ class Listener:
         await self._withdraw_abandoned()
         alive = await self._blocking(self._transactions.refresh, now, inbox.id)
         if alive < len(self._waiters):
-            inbox.heal()  # before they try again: another may push to it at once
+            inbox.heal()  # before they try again: another client may push to it at once
             self._waiters.wake_all()
 
     async def _withdraw_abandoned(self) -> None:
-        """Take those out of the queue who wait no more: their withdrawal has failed, or is late.
+        """Take owners out of the queue that wait no more: their withdrawal has failed, or is late.
 
-        An owner queues while it is watched only, and is forgotten once it is granted the lock.
+        An owner queues only while it is watched, and is forgotten once it is granted the lock.
         """
         for owner in list(self._abandoned):
             name = self._queued.get(owner)

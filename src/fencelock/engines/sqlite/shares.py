@@ -1,13 +1,13 @@
-"""Semaphores and read/write locks in one file: names with units, of which several hold some.
+"""Semaphores and read/write locks in one file: names with units, of which several owners hold some.
 
-Each step is one short transaction, as those of ``memory.py`` are; ``sql/shares.sql`` has the
-statements. Two rules of the file itself stand behind them (``sql/schema.sql``): the units in use
-never exceed those there are, and no slot has two holders.
+Each step of ``memory.py`` is one short transaction; ``sql/shares.sql`` has the statements. Two
+constraints of the schema stand behind them (``sql/schema.sql``): the units in use never exceed the
+capacity, and no slot has two holders.
 
-* The row of a name says how many units are in use and before when nobody's share ends, and
-  triggers keep it. So a grant, a renewal and a release cost the same beside one holder and beside
-  thousands. Only when the moment has come at which the first share may have ended are the holders
-  of the name gone through, and then not again before the next such moment.
+* The row of a name says how many units are in use and before which moment no share ends, and
+  triggers maintain it. So a grant, a renewal and a release cost the same beside one holder and
+  beside thousands. The holders of a name are searched only at the moment at which the first share
+  may have ended, and then not again before the next such moment.
 * Release and expiry hand on to all at the head of the queue that fit; the first that does not fit
   holds back all behind it.
 * Fences are those of the locks: one counter, lifted to the wall clock.
@@ -38,17 +38,17 @@ TAKE_FREE, TAKE_FREE_SLOT, GIVE_BACK = SQL["take_free"], SQL["take_free_slot"], 
 
 
 class NameState(NamedTuple):
-    """What a transaction reads first about a name."""
+    """The row of a name, which a transaction reads first."""
 
     mark: int
     """The highest fence of all names."""
     capacity: int | None
-    """How many units there are; None while nobody holds or waits."""
+    """How many units there are; None while there is no holder and no waiter."""
     used: int
     ends_at: float
     """No share ends before this moment."""
     queued: int
-    """Whether anybody waits."""
+    """Whether the queue has any waiter."""
 
     @property
     def free(self) -> int:
@@ -56,7 +56,7 @@ class NameState(NamedTuple):
 
 
 class QueuedShare(NamedTuple):
-    """A waiter whose turn it could be."""
+    """A waiter that could be next, or a request as if it were one."""
 
     place: int
     owner: str
@@ -77,7 +77,7 @@ class Shares:
         self._contended = Contended()
 
     def acquire(self, now: float, request: Request, share: Share, inbox: str) -> Answer:
-        """Take units that are free, or claim those handed over; else join the queue if asked to."""
+        """Take free units, or claim those handed over; else join the queue if requested."""
         _, owner, ttl, meta, queue, waits, _, _ = request
         key = key_of(request.name, share)
         taken: tuple[int, ...] | bool | None = False
@@ -104,7 +104,7 @@ class Shares:
         name, handovers = self.current(now, key)
         if name.capacity not in (None, share.limit):
             return Answer(handovers=handovers, limit=name.capacity or 0)
-        if name.queued and request.queue:  # it looks: then it is not passed over
+        if name.queued and request.queue:  # this waiter looks: it is not passed over any more
             self.db.execute(SQL["see"], (key, owner, now, inbox))
         if self._record(key, owner) is not None:
             self.db.execute(SQL["claim"], (key, owner, share.units, request.ttl, until))
@@ -132,7 +132,7 @@ class Shares:
         return str(row[0]) if row else ""
 
     def _may_take(self, now: float, key: str, name: NameState, owner: str, share: Share) -> bool:
-        """Whether the free units suffice and nobody who answers waits before this owner."""
+        """Return whether the free units suffice and no waiter that answers is before this owner."""
         if name.capacity is None:
             return True
         if name.free < share.units:
@@ -141,7 +141,7 @@ class Shares:
         return first is None or first.owner == owner
 
     def _first(self, now: float, key: str, place: int) -> QueuedShare | None:
-        """Return whose turn it is behind a place in the queue; the dead are forgotten."""
+        """Return the first waiter behind a position in the queue; delete dead ones on the way."""
         while row := self.db.execute(SQL["next_waiter"], (key, place, now - FORGET_S)).fetchone():
             waiter = QueuedShare(*row)
             if not waiter.is_dead:
@@ -150,7 +150,7 @@ class Shares:
         return None
 
     def _join_queue(self, key: str, request: Request, share: Share, now: float, inbox: str) -> int:
-        """Join the queue unless it is there; return how many are ahead."""
+        """Join the queue unless the owner is in it; return how many are ahead."""
         owner, ttl, meta = request.owner, request.ttl, request.meta
         if not self.db.execute(SQL["waits"], (key, owner)).fetchone():
             row = (key, owner, share.units, share.limit, ttl, now, inbox, meta)
@@ -169,7 +169,7 @@ class Shares:
         return self._hand_on(now, key, name) if name.queued else (name, NOBODY)
 
     def _expire(self, now: float, key: str) -> NameState:
-        """Take expired shares away; who did not claim in time has lapsed."""
+        """Delete expired shares; a waiter that did not claim in time has lapsed."""
         self.db.execute(SQL["mark_lapsed"], (key, now))
         self.db.execute(SQL["expire"], (key, now))
         self.db.execute(SQL["next_end"], (key,))
@@ -192,7 +192,7 @@ class Shares:
     def _give(
         self, name: NameState, key: str, to: QueuedShare, now: float, until: float, claimed: int
     ) -> int:
-        """Write a share down, in the lowest free slot if it is a semaphore's; return its fence."""
+        """Insert a share, in the lowest free slot if it is a semaphore's; return its fence."""
         fence = next_fence(name.mark, self._wall_us())
         row = (key, to.owner, to.units, to.capacity, fence, to.ttl, now, until, claimed, to.meta)
         self.db.execute(SQL["give"], row)
@@ -216,7 +216,7 @@ class Shares:
         return held, self._hand_on(now, key, self._state(key))[1] if name.queued else NOBODY
 
     def renew(self, now: float, grants: Sequence[Grant]) -> list[Grant]:
-        """Extend all, within a transaction; return those whose record is gone."""
+        """Extend all grants, within a transaction; return those whose record is gone."""
         rows = [(key_of(grant.name, grant.share), grant.owner, grant.ttl, now) for grant in grants]
         if self.db.executemany(SQL["renew"], rows).rowcount == len(rows):
             return []

@@ -1,10 +1,10 @@
-"""The transactions of the embedded engine and their SQL: what ``memory.py`` says, with rows.
+"""The transactions of the embedded engine and their SQL: the recipe of ``memory.py``, with rows.
 
 Each public method is one short transaction, or one read, that waits for nothing but the file
 itself; no transaction is ever the lock. Methods that ``memory.py`` has, too, have its names here.
 
 This file has the locks, and what concerns all rows of the file: semaphores and read/write locks are
-left to ``shares.py``. Those have a key in the place of a name, which no lock can have.
+left to ``shares.py``. Those have a key instead of a name, which no lock can have.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ R = TypeVar("R")
 NEVER = float("inf")
 PURGE_EVERY = 1000  # changes between two searches for rows that nobody will use again
 
-# The two statements of a lock that nobody contends for, each a transaction by itself.  They change
-# nothing when anything is unusual, and the long way decides.  A trigger keeps the highest fence.
+# The two statements of a lock without contention, each a transaction by itself. They change nothing
+# when anything is unusual, and a longer transaction decides. A trigger keeps the highest fence.
 TAKE_FREE = """
 INSERT INTO locks SELECT ?, ?, ?, ?, ?, ?, 1, ?
 WHERE ? > (SELECT fence FROM locks WHERE name = '')
@@ -83,7 +83,7 @@ CHANGES = "PRAGMA data_version"
 
 
 class LockState(NamedTuple):
-    """What a transaction reads first about a name."""
+    """The row of a name, which a transaction reads first."""
 
     mark: int
     """The highest fence of all names."""
@@ -93,13 +93,13 @@ class LockState(NamedTuple):
     claimed: int
     meta: str
     queued: int
-    """Whether anybody waits."""
+    """Whether the queue has any waiter."""
 
 
 def in_transaction(
     body: Callable[Concatenate[Transactions, float, P], R],
 ) -> Callable[Concatenate[Transactions, float, P], R]:
-    """Make a method one transaction, which begins at ``now`` or when the file is free."""
+    """Make a method one transaction; its ``now`` is the moment at which the file was free."""
 
     def run(self: Transactions, now: float, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.db.transaction(now, lambda now: body(self, now, *args, **kwargs))
@@ -119,20 +119,20 @@ class Transactions:
 
     @cached_property
     def shares(self) -> Shares:
-        """Semaphores and read/write locks; a program without any does not load them."""
+        """Semaphores and read/write locks; a program without any does not import them."""
         from .shares import Shares
 
         return Shares(self.db, self._wall_us)
 
     def acquire(self, now: float, request: Request, inbox: str) -> Answer:
-        """Take a free lock, or claim one that was handed over; else join the queue if asked to."""
+        """Take a free lock, or claim one that was handed over; else join the queue if requested."""
         name, owner, ttl, meta, queue, waits, _, share = request
         if share is not None:
             self.count_change(now)
             return self.shares.acquire(now, request, share, inbox)
         taken: bool | None = False
         if not queue and name not in self._contended:
-            self.count_change(now)  # before: if that fails, nothing has happened
+            self.count_change(now)  # first: if it fails, nothing has happened
             fence = next_fence(0, self._wall_us())
             row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
             taken = self.db.autocommit(now, TAKE_FREE, row)
@@ -158,7 +158,7 @@ class Transactions:
             )
             self._leave_queue(name, owner)
             return Answer(fence=row.fence)
-        self._contended.note(name)  # ``_leave`` ends that
+        self._contended.note(name)  # ``_leave`` removes it
         position = self._join_queue(request, now, inbox) if request.queue else 0
         return Answer(0, position, row.meta, handovers)
 
@@ -257,7 +257,7 @@ class Transactions:
         )
 
     def count_change(self, now: float) -> None:
-        """Purge now and then."""
+        """Count a change, and purge now and then."""
         self._changes += 1
         if self._changes % PURGE_EVERY == 0:
             self.purge(now)
@@ -315,7 +315,7 @@ class Transactions:
 
     @in_transaction
     def renew(self, now: float, grants: Sequence[Grant]) -> dict[str, str | None]:
-        """Extend all; return the owners whose record is gone, with the reason if there is one."""
+        """Extend all grants; return the owners whose record is gone, each with a reason or None."""
         locks = [grant for grant in grants if grant.share is None]
         gone: dict[str, str | None] = {}
         if len(locks) < len(grants):
@@ -344,9 +344,7 @@ class Transactions:
 
     @in_transaction
     def revoke(self, now: float, name: str, reason: str) -> tuple[bool, Handovers]:
-        """End the holds of all who have the name, in whichever way, and keep the reason; False
-        when nobody has it.
-        """
+        """End all holds of a name, of each kind, and keep the reason; False if nobody holds it."""
         row, handovers = self._current(now, name)
         ends: dict[str, float] = {}
         if row.owner is not None and row.claimed:
@@ -373,8 +371,8 @@ class Transactions:
     def due_waiters(self, now: float, inbox: str) -> tuple[list[tuple[str, str, int]], float]:
         """Return the waiters of an inbox that have something to do, and when the next lease ends.
 
-        A waiter has to try again (1) if it was handed the lock, or passed over while the lock is
-        free; else (0) the lock was left by its holder and has to be handed on.
+        A waiter must try again (1) if it was handed the lock, or passed over while the lock is
+        free; else (0) the lock is free or has expired, and must be handed on.
         """
         rows = self.db.read(now, DUE_WAITERS, (now, inbox, now - FORGET_S))
         ends = self.db.read(now, NEXT_EXPIRY, (inbox, now))
@@ -399,8 +397,8 @@ class Transactions:
     def drop_abandoned(self, now: float, waiter: Handover) -> Handovers:
         """Delete the row of a waiter that nobody watches, and what it was handed and never claimed.
 
-        A row of another inbox stays, and so does a claimed lock: the same owner has asked again
-        through another client since, and waits or holds there.
+        A row of another inbox stays, and so does a claimed lock: the same owner has sent its
+        request again through another client since, and waits or holds there.
         """
         rows = "share_waiters WHERE key" if is_shared(waiter.name) else "waiters WHERE name"
         if not self.db.execute(f"DELETE FROM {rows}=? AND owner=? AND inbox=?", waiter).rowcount:
@@ -429,5 +427,5 @@ class Transactions:
         return self.db.read(now, CHANGES, ())
 
     def changes_nowait(self) -> object | None:
-        """Return the same without ever waiting; None where that cannot be."""
+        """Return the same without ever waiting; None where it would have to wait."""
         return self.db.read_nowait(CHANGES)

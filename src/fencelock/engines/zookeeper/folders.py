@@ -1,7 +1,7 @@
-"""The folders of locks: made when they are missing, and read in the order of the contenders.
+"""The parent nodes of contenders, called folders: created when missing, and listed in order.
 
-A folder is a container node: the server removes it some time after its last child has gone. Where
-the server has no such nodes (before 3.5), ``deletion.py`` removes empty folders that we have used.
+A folder is a container node: the server deletes it some time after its last child. For servers
+without container nodes (before 3.5), ``deletion.py`` deletes the empty folders that we have used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TRIES = 5
 
 
 class Folders:
-    """Where the locks of one client lie."""
+    """Finds, creates and lists the folders of one client's locks."""
 
     def __init__(self, connection: Connection, root: str, acl: Acl, recipe: str) -> None:
         self._connection = connection
@@ -28,10 +28,10 @@ class Folders:
         self.acl = acl
         self.root = root
         self.containers = True
-        """The server has container nodes, as far as we know."""
+        """Whether the server has container nodes, as far as we know."""
 
     def location(self, of: Request | Grant) -> paths.Location:
-        """Return where the node of an attempt or a grant is made."""
+        """Return where the node of a request or a grant is created."""
         return paths.location(self.root, of.name, of.owner, self._recipe, of.share)
 
     def path(self, name: str) -> str:
@@ -48,17 +48,17 @@ class Folders:
 
     @property
     def revoked(self) -> str:
-        """The node that remembers why leases were taken away."""
+        """The path of the node with the reasons of revocations."""
         return f"{self.root}/{paths.REVOKED}"
 
     async def contenders(self, folder: str) -> list[str]:
-        """List the contenders of a folder, first come first."""
+        """List the contenders of a folder in order."""
         (listed,) = await self._connection.call(messages.get_children(folder))
         return await self.order(folder, listed)
 
     async def order(self, folder: str, listed: Any) -> list[str]:
-        """Return the contenders among the listed children of a folder, first come first."""
-        if isinstance(listed, Exception):  # no folder any more
+        """Return the contenders among the listed children of a folder, in order."""
+        if isinstance(listed, Exception):  # the folder is gone
             return []
         order = paths.contenders(listed)
         if not paths.is_spent(order):
@@ -74,7 +74,7 @@ class Folders:
         return [child for _, child in sorted(known)]
 
     async def create_and_list(self, node: Node) -> Any:
-        """Create a node and list its folder, in one go; the folder is made if it is missing."""
+        """Create a node and list its folder in one batch; create the folder if it is missing."""
         path = f"{node.folder}/{node.prefix}{node.label}"
         creation = messages.create(path, node.data(node.ttl), self.acl)
         requests = (creation, *node.listing_requests())
@@ -91,9 +91,9 @@ class Folders:
         )
 
     async def move(self, node: Node, folder: str, child: str) -> bool:
-        """Give a node another name, in one transaction; False when it has gone.
+        """Rename a node in one transaction; return False if the node is gone.
 
-        Until that is answered it may be here or there, and ``find`` tells. It keeps its fence.
+        Until the reply it may have either name, and ``find`` reads which. It keeps its fence.
         """
         before, old = node.child, node.path
         node.moved, node.child = True, None
@@ -112,13 +112,13 @@ class Folders:
         raise Unavailable(f"the folder {folder} vanishes as soon as it is made; nothing is held")
 
     async def _make_all(self, node: Node) -> None:
-        """Make the folders of a node."""
+        """Create the folders of a node."""
         await self.make(node.folder)
         if node.lease_folder:
             await self.make(node.lease_folder)
 
     async def make(self, folder: str) -> None:
-        """Make a folder and all above it, in one go; those that exist stay as they are."""
+        """Create a folder and all its parents in one batch; those that exist are unchanged."""
         steps = folder.split("/")
         above = ["/".join(steps[:depth]) for depth in range(2, len(steps) + 1)]
         for reply in await self._connection.call(*map(self._creation, above)):
@@ -126,16 +126,16 @@ class Folders:
                 self.containers = False
 
     def _creation(self, path: str) -> messages.Request:
-        """Return the request for a folder: the root and all above it stay, others go if unused."""
+        """Return the request that creates a folder: a container node if it is below the root."""
         if self.containers and len(path) > len(self.root):
             return messages.create_container(path, self.acl)
         return messages.create_persistent(path, self.acl)
 
     async def find(self, node: Node) -> list[str]:
-        """Find a node whose creation was not answered, and list the children of its folder.
+        """Find a node whose creation or move was not answered, and list its folder.
 
-        The server first catches up with its leader: the creation may have been made through
-        another. What an earlier session of ours has left behind is not it.
+        The server first syncs with its leader: the node may have been created through another
+        member. A node that an earlier session of ours has left behind does not count.
         """
         folder, call = node.folder, self._connection.call
         _, *replies = await call(messages.sync(folder), *node.listing_requests())

@@ -1,4 +1,4 @@
-"""The nodes of one client: what it knows of each that it has created."""
+"""The nodes of one client: the state of each contender, and the data in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .wire.messages import Batch, Send
 
 
 def key_of(of: Request | Grant) -> str:
-    """Return what an attempt or a grant is known by: an owner may have shares of other kinds."""
+    """Return the registry key of a request or a grant: an owner may have one node of each kind."""
     return of.owner if of.share is None else f"{of.share.kind}/{of.owner}"
 
 
@@ -66,35 +66,34 @@ class Node:
         self.meta = request.meta
         self.folder, self.prefix, self.label, self.lease_folder = location
         self.leases: list[str] = []
-        """Who had a slot of the semaphore when we last looked."""
+        """The leases of the semaphore when it was last listed."""
         self.moved = False
-        """It goes on under another name than it was made with: as a reader, as a lease, or in
-        another session."""
+        """Whether it was renamed: as a reader, as a lease, or into another session."""
         self.is_replacement = is_replacement
-        """It replaces one that was lost: what is left of that is not ours any more."""
+        """Whether it replaces a node that was lost: what is left of that is no longer ours."""
         self.waits = request.waits or request.queue
-        """It was made to queue with: a retry after a lost reply does not end that."""
+        """Whether it was created to queue with: a retry after a lost reply keeps that."""
         self.create_sent = False
-        """It may exist, although no reply has told us."""
+        """Whether its creation was sent: it may exist, even without a reply."""
         self.child: str | None = None
-        """Its name in the folder, once it is known."""
+        """Its name in the folder; None until it is known."""
         self.fence = 0
-        """The czxid of the node that it was made as."""
+        """The czxid of the node as first created."""
         self.since_ms = 0
-        """When it was made, by the server's clock, where another client has made it."""
+        """When it was created, by the server's clock, if another client created it; else 0."""
         self.session = 0
         self.delete_at = NEVER
-        """When it is deleted unless somebody says that it is still wanted."""
+        """When it is deleted unless it is kept for longer by then."""
         self.deleting = False
-        """Its deletion is under way: nobody may rely on it any more."""
+        """Whether its deletion has begun: then it must not be relied on."""
         self.predecessor: str | None = None
-        """Who stands before it, as far as we know."""
+        """The node that it waits for, as far as known."""
         self.behind_holder = False
-        """Nobody stood before its predecessor when we looked: that holds the lock."""
+        """Whether its predecessor held the lock when the queue was last listed."""
         self.watched_path: str | None = None
-        """The predecessor's path, while we watch it."""
+        """The path that is watched, if any."""
         self.listing: Batch | None = None
-        """The look at the queue that was sent when its predecessor went."""
+        """The listing of the queue that was sent when its predecessor was deleted."""
         self.signal: Signal | None = None
 
     @property
@@ -102,24 +101,24 @@ class Node:
         return f"{self.folder}/{self.child}"
 
     def is_over(self, session: int) -> bool:
-        """Whether it went with its session."""
+        """Return whether it was deleted with its session."""
         return self.session not in (0, session)
 
     def keep(self, longer: float = 0.0) -> None:
-        """Keep it while its attempt goes on, and for its ttl, no longer: an attempt may end without
-        a word, as when a signal handler raises."""
+        """Keep it for its ttl, plus ``longer``, from now: an attempt may end without cleaning up,
+        as when a signal handler raises."""
         self.keep_until(self._now() + self.ttl + longer)
 
     def keep_until(self, at: float) -> None:
-        """Have it deleted then, unless it is kept for longer by that time."""
+        """Set the moment of its deletion, which can be moved again until then."""
         self.delete_at = at
         self._expect(at)
 
     def begin_deletion(self, now: float) -> bool:
-        """Decide to delete it; False when it is wanted again.
+        """Mark it as being deleted; return False if it has been kept for longer.
 
-        The mark comes before the look at the time, and whoever wants the node does it the other way
-        round: one of the two sees the other, without a lock between them.
+        The mark is set before the time is read, and a user of the node does it the other way round:
+        one of the two sees the other, without a lock between them.
         """
         self.deleting = True
         self.deleting = self.delete_at <= now
@@ -127,30 +126,30 @@ class Node:
 
     @property
     def is_lease(self) -> bool:
-        """Whether it has left the queue of its semaphore, with a slot."""
+        """Whether it has moved from the queue of its semaphore to a slot."""
         return self.folder == self.lease_folder
 
     def all_folders(self) -> list[str]:
-        """Return the folders that may be empty once it has gone, those within others first."""
+        """Return the folders that may be empty once it is deleted, inner ones first."""
         if not self.lease_folder:
             return [self.folder]
         parent = self.lease_folder.rpartition("/")[0]
         return [f"{parent}/{paths.LOCKS}", self.lease_folder, parent]
 
     def listing_requests(self) -> tuple[messages.Request, ...]:
-        """Return the requests of one look. What moves goes from the first folder to the second,
-        so that they are read in this order."""
+        """Return the requests that list its folders. Nodes move from the first folder to the
+        second, so the folders are read in this order."""
         queue = messages.get_children(self.folder)
         return (queue, messages.get_children(self.lease_folder)) if self.lease_folder else (queue,)
 
     def read_listing(self, replies: list[Any]) -> Any:
-        """Return the reply that lists the queue; keep the one that lists the leases."""
+        """Return the reply that lists the queue; store the one that lists the leases."""
         if self.lease_folder:
             self.leases = [] if isinstance(replies[1], Exception) else replies[1]
         return replies[0]
 
-    def twin(self, order: list[str]) -> str | None:
-        """Return the path of what the same owner holds through another client."""
+    def other_node_of_owner(self, order: list[str]) -> str | None:
+        """Return the path of another client's node by which the same owner holds, if any."""
         if self.is_replacement or not order:
             return None
         if self.lease_folder:
@@ -162,13 +161,13 @@ class Node:
         return f"{self.lease_folder or self.folder}/{others[0]}" if others else None
 
     def holder_path(self, order: list[str]) -> str:
-        """Return the path of one who keeps it waiting."""
+        """Return the path of a holder that it waits for."""
         if self.leases:
             return f"{self.lease_folder}/{self.leases[0]}"
         return f"{self.folder}/{order[0]}"
 
     def other_limit(self, order: list[str], ours: int) -> int | None:
-        """Return the limit of those who used its semaphore before it, if they have another."""
+        """Return the limit of earlier contenders of its semaphore if it differs; else None."""
         if not self.lease_folder or self.is_lease:
             return None
         before = order[: order.index(self.child)] if self.child in order else order
@@ -176,7 +175,7 @@ class Node:
         return next((theirs for theirs in known if theirs not in (None, ours)), None)
 
     def data(self, ttl: float) -> bytes:
-        """Return its data, for whoever inspects the lock."""
+        """Return its data: ttl and meta for inspection, fence and time of a moved node."""
         fence = f', "fence": {self.fence}' if self.moved else ""
         since = f', "since_ms": {self.since_ms}' if self.since_ms else ""
         return f'{{"ttl": {ttl!r}, "meta": {self.meta}{fence}{since}}}'.encode()
@@ -185,9 +184,9 @@ class Node:
         self.predecessor, self.watched_path, self.behind_holder = None, None, False
 
     def on_event(self, send: Send | None) -> None:
-        """Look again: the predecessor has gone, or the connection broke and no event would come.
+        """Handle the event that the predecessor was deleted, or that the connection broke.
 
-        The queue is listed without waiting for the waiter: it is woken when the reply is there.
+        The queue is listed at once: the waiter is woken by the reply.
         """
         self.predecessor_gone()
         if send is None:
@@ -198,14 +197,14 @@ class Node:
         send(requests, self.listing)
 
     def wake(self) -> None:
-        """Have the waiter look; one that does not come loses its node."""
+        """Wake the waiter; if it does not look again within a ttl, its node is deleted."""
         self.keep()
         if self.signal is not None:
             self.signal.set()
 
 
 def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
-    """Read the ttl and the meta of a contender; of another program's node, what can be shown."""
+    """Read the ttl and the meta of a contender; for another program's node, its text as meta."""
     text = (data or b"").decode(errors="replace")
     try:
         found: Any = json.loads(text)
@@ -216,12 +215,12 @@ def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
 
 
 def read_fence(data: bytes | None, czxid: int) -> int:
-    """Read the fence of a contender: its czxid, or the one that it had before it moved."""
+    """Read the fence of a contender: its czxid, or the one it had before it was moved."""
     return _read_number(data, "fence") or czxid
 
 
 def read_since(data: bytes | None, ctime_ms: int) -> int:
-    """Read when a contender came: when it was made, or when it was before it moved."""
+    """Read when a contender was created, or, for a moved node, when the first one was."""
     return _read_number(data, "since_ms") or ctime_ms
 
 
@@ -234,5 +233,5 @@ def _read_number(data: bytes | None, what: str) -> int:
 
 
 def read_words(found: Any) -> str:
-    """Read the meta of a holder as JSON text, where its node was still there."""
+    """Read the meta of a holder as JSON text; empty if its node is gone."""
     return "" if isinstance(found, Exception) else json.dumps(read_data(found[0], 0.0)[1])

@@ -1,8 +1,8 @@
-"""Tells observers of a name what ZooKeeper's watches see: who holds it, and what is remembered.
+"""Wakes observers of a name on events of ZooKeeper's watches: on its holders and its memory.
 
-A watch is spent with its event. Each event is answered by new watches, sent before the observer is
-woken: what it reads then is read after they were set, so that nothing is missed. Watches that went
-with their connection are set again in the background, and the observers told once more.
+A watch fires once. On each event new watches are sent before the observer is woken: what it reads
+then is read after they were set, so that no change is missed. Watches that were lost with their
+connection are set again in the background, and their observers are woken once more.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .wire.messages import Batch, Request, Send
 
 
 class Observation:
-    """One name that is observed: which nodes are watched, and who is told."""
+    """One observed name: the nodes that are watched, and the signals to set."""
 
     def __init__(self, watched: list[str], on_lost: Callable[[], None]) -> None:
         self.signals: list[Signal] = []
         self.is_lost = False
-        """Its watches went with a connection."""
+        """Whether its watches were lost with a connection."""
         self.watchers = {path: partial(self._on_event, path) for path in watched}
         self._on_lost = on_lost
 
     def requests(self, path: str) -> tuple[Request, Request]:
-        """Return what sets the watches of a node: for its own fate, and for its children's."""
+        """Return the requests that set the watches of a node: on the node, and on its children."""
         watcher = self.watchers[path]
         return messages.exists(path, watcher), messages.get_children(path, watcher)
 
@@ -65,7 +65,7 @@ class Observers:
         self.timer = Timer(world, self._watch_again, "fencelock-observers")
 
     async def observe(self, name: str, signal: Signal) -> None:
-        """Have the signal set when somebody comes or goes, or something else is remembered."""
+        """Have the signal set when a holder or waiter comes or goes, or a memory changes."""
         with self._mutex:
             if name not in self._names:
                 lost = partial(self.timer.expect, self._world.now())
@@ -91,7 +91,7 @@ class Observers:
             self._connection.unwatch(path, watcher)
 
     def _watched(self, name: str) -> list[str]:
-        """Return the nodes that change when who holds a name does, or what is remembered for it."""
+        """Return the nodes that change when the holders of a name, or its memory, change."""
         path = self._folders.shared_path
         rwlock, semaphore = (path(kind, name) for kind in paths.KINDS.values())
         leases, memory = f"{semaphore}/{paths.LEASES}", path(paths.MEMORY, name)
@@ -107,7 +107,7 @@ class Observers:
             raise
 
     async def _watch_again(self) -> float:
-        """Set the watches that were lost, and have their observers look."""
+        """Set the lost watches again, and wake their observers."""
         with self._mutex:
             lost = [observation for observation in self._names.values() if observation.is_lost]
         for observation in lost:

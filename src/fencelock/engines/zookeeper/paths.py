@@ -1,23 +1,23 @@
-"""Where a lock lives in the tree, and in which order its contenders stand.
+"""The paths of locks in the tree, and the names and the order of their contenders.
 
-A lock is a folder, a contender is a child of it: ``<uuid>__lock__<sequence>``, as kazoo writes it,
-or ``_c_<uuid>-lock-<sequence>``, as Curator does. All kinds are read, so that all stand in one
-queue.
+A lock is a parent node, called its folder here, and each contender is a child of it:
+``<uuid>__lock__<sequence>``, as kazoo writes it, or ``_c_<uuid>-lock-<sequence>``, as Curator does.
+All of these names are recognized, so that all contenders form one queue.
 
 A name is a path below the root, so that other programs find it: ``jobs/nightly`` is the folder
-``<root>/jobs/nightly``. What ZooKeeper or this layout would misread is percent-encoded, in each
-segment by itself, and no name leads out of the root. ``%`` with anything but two digits behind it
-is never part of an encoded name: such nodes are ours.
+``<root>/jobs/nightly``. What ZooKeeper or this layout would misread is percent-encoded, segment by
+segment, and no name leads out of the root. ``%`` followed by anything but two hex digits is never
+part of an encoded name: nodes with such names are our own.
 
-Read/write locks and semaphores lie in folders of that kind, each name as one segment: Curator takes
-every child of a lock for a contender, so no name may lie within another. Their nodes have Curator's
-names: ``_c_<uuid>-__READ__<sequence>`` and ``_c_<uuid>-__WRIT__<sequence>`` in the folder of a
-read/write lock; ``lock-`` nodes in ``locks`` and ``lease-`` nodes in ``leases`` of a semaphore,
-with the limit and the slot before that word.
+Read/write locks and semaphores have a folder for each kind, with each name as one segment: Curator
+takes every child of a lock for a contender, so no name may be below another. Their nodes have
+Curator's names: ``_c_<uuid>-__READ__<sequence>`` and ``_c_<uuid>-__WRIT__<sequence>`` in the folder
+of a read/write lock; ``lock-`` nodes in ``locks`` and ``lease-`` nodes in ``leases`` of a
+semaphore, with the limit and, in a lease, the slot before that word.
 
-A node that another client has taken over has the id of that client's session in its name, behind
-the uuid. So one name never stands for nodes of two sessions: whoever finds a node under the name
-that it knows finds it in the session that it knows.
+A node that another client has taken over has the id of that client's session in its name, after the
+uuid. So the nodes of two sessions never have the same name: a client that finds a node under a name
+it knows finds it in the session it knows.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ...model import Share
 
 SEGMENTS_MAX = 8  # deeper names keep their slashes encoded in the last segment
 PLAIN = " !\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~"
-EMPTY = "%"  # an empty segment, as in a//b
+EMPTY = "%"  # for an empty segment, as in a//b
 REVOKED = "%revoked"
 MEMORY = "%memory"
 KINDS = {"rwlock": "%rwlock", "semaphore": "%semaphore"}
 OURS = {REVOKED, MEMORY, *KINDS.values()}
 LOCKS, LEASES = "locks", "leases"
-SYSTEM = "zookeeper"  # the server's own folder at the top of the tree
+SYSTEM = "zookeeper"  # the server's own node at the top of the tree
 
 _CONTENDER = re.compile(r"(?:__r?lock__|lock-|__READ__|__WRIT__)(-?\d{10})$")
-_CONTENDER_MAX = 20  # no match is longer: a long name is searched at its end only
+_CONTENDER_MAX = 20  # no match is longer: only the end of a long name is searched
 NUMBER_MAX = 2**31 - 1
-HASH_DIGITS = 32  # of an owner, at the beginning of its node
+HASH_DIGITS = 32  # of the hash of an owner, at the start of its node's name
 CURATOR = "_c_"
 READ, WRITE = "__READ__", "__WRIT__"
 _READERS = (READ, "__rlock__")
@@ -53,19 +53,19 @@ _LIMIT = re.compile(r"-of-(\d+)-(?:lock|lease)-")
 
 
 class Location(NamedTuple):
-    """Where an owner's node is made, and how its name begins."""
+    """Where an owner's node is created, and how its name begins."""
 
     folder: str
     prefix: str
-    """What tells it from the nodes of all others."""
+    """The start of the name, which distinguishes the node from those of all other owners."""
     label: str = ""
-    """What stands between that and the number that the server appends."""
+    """The part between the prefix and the sequence number that the server appends."""
     leases: str = ""
-    """The folder to which it goes when it has a slot of a semaphore."""
+    """The folder to which the node moves when it gets a slot of a semaphore."""
 
 
 def encode(name: str) -> str:
-    """Return the path of a name below the root, without a slash in front."""
+    """Return the path of a name relative to the root."""
     first, *others = name.split("/", SEGMENTS_MAX - 1)
     segments = [segment(first), *map(segment, others)]
     if segments[0] == SYSTEM:
@@ -74,12 +74,12 @@ def encode(name: str) -> str:
 
 
 def decode(path: str) -> str:
-    """Return the name of a path below the root."""
+    """Return the name that belongs to a path relative to the root."""
     return "/".join("" if segment == EMPTY else unquote(segment) for segment in path.split("/"))
 
 
 def segment(text: str) -> str:
-    """Return a text as the name of one node."""
+    """Encode a text as the name of one node."""
     if text in ("", ".", ".."):
         return "%2E" * len(text) or EMPTY
     encoded = quote(text, safe=PLAIN)
@@ -91,22 +91,22 @@ def _escape_last(text: str) -> str:
 
 
 def protected(owner: str, recipe: str) -> str:
-    """Return how an owner's node begins, to find it when the reply to its creation was lost.
+    """Return the prefix of an owner's node, to find it when the reply to its creation was lost.
 
-    Whoever may list the nodes sees it, so it is a hash: the owner id itself is the right to
-    release.
+    Every client that may list the nodes sees it, so it is a hash: the owner id itself gives the
+    right to release.
     """
     guid = sha256(owner.encode()).hexdigest()[:HASH_DIGITS]
     return _curator(guid) if recipe == "curator" else guid
 
 
 def beginnings(owner: str) -> tuple[str, ...]:
-    """Return how an owner's node may begin, whichever recipe its client was told to use."""
+    """Return the possible prefixes of an owner's node, one for each ``recipe`` option."""
     return protected(owner, "kazoo"), protected(owner, "curator")
 
 
 def in_session(child: str, prefix: str, session: int) -> str:
-    """Return the name that a node has once it lives with a session that has not made it."""
+    """Return the new name of a node that is moved to a session other than its creator's."""
     rest = child[len(prefix) :]
     if found := _SESSION.match(rest):
         rest = rest[found.end() :]
@@ -115,7 +115,7 @@ def in_session(child: str, prefix: str, session: int) -> str:
 
 
 def location(root: str, name: str, owner: str, recipe: str, share: Share | None) -> Location:
-    """Return where the node of an owner is made, for a lock or a share of a name."""
+    """Return where the node of an owner is created, for a mutex or a share of a name."""
     if share is None:
         label = "lock-" if recipe == "curator" else "__lock__"
         return Location(f"{root}/{encode(name)}", protected(owner, recipe), label)
@@ -128,25 +128,25 @@ def location(root: str, name: str, owner: str, recipe: str, share: Share | None)
 
 
 def _curator(guid: str) -> str:
-    """Return a guid as Curator puts it before the names of its nodes."""
+    """Format a guid as Curator's prefix of protected nodes."""
     parts = (guid[:8], guid[8:12], guid[12:16], guid[16:20], guid[20:])
     return f"{CURATOR}{'-'.join(parts)}-"
 
 
 def sequence(child: str) -> int | None:
-    """Return the number that the server gave to a contender, or None for any other node."""
+    """Return the sequence number of a contender, or None for any other node."""
     found = _CONTENDER.search(child, max(0, len(child) - _CONTENDER_MAX))
     return int(found[1]) if found else None
 
 
 def contenders(children: Iterable[str]) -> list[str]:
-    """Sort all contenders by number: that is the order of arrival unless the numbers are spent."""
+    """Return the contenders by sequence number: in order of arrival unless those are spent."""
     numbered = [(number, child) for child in children if (number := sequence(child)) is not None]
     return [child for _, child in sorted(numbered)]
 
 
 def is_spent(order: list[str]) -> bool:
-    """Whether the numbers of a folder have come to their end, and tell nothing any more.
+    """Return whether the sequence numbers of a folder are used up, and no longer give an order.
 
     They have 31 bits. Real servers then stop counting and give the last number again and again, or
     a negative one now and then: only the czxid tells who came first.
@@ -158,13 +158,15 @@ def is_spent(order: list[str]) -> bool:
 
 
 def is_reader(child: str) -> bool:
-    """Whether a contender shares its lock with other readers."""
+    """Return whether a contender is a reader."""
     return child[:-10].rstrip("-").endswith(_READERS)
 
 
 def blocker(order: list[str], position: int) -> int:
-    """Return whom a contender waits for: a reader for the last writer before it, a writer for
-    whoever is before it; -1 when there is none, and it holds the lock."""
+    """Return the index of the contender to wait for; -1 if there is none, and ``position`` holds.
+
+    A reader waits for the last writer before it, a writer for the contender right before it.
+    """
     before = position - 1
     if is_reader(order[position]):
         while before >= 0 and is_reader(order[before]):
@@ -173,44 +175,46 @@ def blocker(order: list[str], position: int) -> int:
 
 
 def holders(order: list[str]) -> int:
-    """Return how many of the first contenders hold the lock: one, or all readers at the head."""
+    """Count the contenders that hold the lock: the first one, or all readers at the head."""
     count = next((i for i, child in enumerate(order) if not is_reader(child)), len(order))
     return count or min(len(order), 1)
 
 
 def downgraded(child: str) -> str:
-    """Return the name that a writer's node has once it only reads: its number stays, as it does
-    with Curator, so that it stands before all who wait."""
+    """Return the new name of a writer's node that is downgraded to a reader.
+
+    The sequence number stays, as it does with Curator, so that the node is before all waiters.
+    """
     return READ.join(child.rsplit(WRITE, 1))
 
 
 def lease(child: str, slot: int) -> str:
-    """Return the name that a node in the queue of a semaphore has once it has a slot."""
+    """Return the new name of a node that moves from a semaphore's queue to a slot."""
     before, _, behind = child.rpartition("of-")
     limit, _, number = behind.partition("-lock-")
     return f"{before}{slot}-of-{limit}-lease-{number}"
 
 
 def slot(child: str) -> int | None:
-    """Return the slot of a lease; None for another program's, which has none."""
+    """Return the slot of a lease; None for a lease of another program, which has none."""
     found = _SLOT.search(child)
     return int(found[1]) if found else None
 
 
 def lease_key(child: str) -> tuple[int, str]:
-    """Return what leases are shown in the order of: their slots, then those that have none."""
+    """Return the sort key of leases: by slot, then those without a slot."""
     number = slot(child)
     return (NUMBER_MAX if number is None else number, child)
 
 
 def limit(child: str) -> int | None:
-    """Return the limit that the user of a semaphore knows; None for another program's."""
+    """Return the limit in the name of a semaphore's node; None for another program's."""
     found = _LIMIT.search(child)
     return int(found[1]) if found else None
 
 
 def free_slot(leases: list[str], most: int) -> int | None:
-    """Return the lowest free slot; None when all are taken, by leases without a slot, too."""
+    """Return the lowest free slot; None if all are taken. Leases without a slot count, too."""
     if len(leases) >= most:
         return None
     taken = set(map(slot, leases))
@@ -218,7 +222,7 @@ def free_slot(leases: list[str], most: int) -> int | None:
 
 
 def held_share(share: Share | None, child: str) -> Share | None:
-    """Return which share a node holds."""
+    """Return the share that a node stands for."""
     if share is None:
         return None
     if share.kind == "semaphore":

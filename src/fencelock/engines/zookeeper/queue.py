@@ -1,12 +1,12 @@
-"""Stands in the queue of a folder: whoever's ephemeral sequential node comes first has its turn.
+"""The queue of a folder: the first ephemeral sequential node in it has its turn.
 
-* Joining the queue creates a node and lists the folder, both sent in one go. Nobody in the way: it
-  is its turn. Else watch the one that is, and no other, so that a release wakes one waiter, or the
-  readers behind a writer. It always looks again, even if nobody stood before the one who left: its
-  own node may have been deleted meanwhile, and whoever has no node holds nothing. That look is sent
-  with the event, and the waiter woken with its reply.
-* How a node's name begins is known before it is made: a hash of its owner. When the reply to a
-  creation is lost, that is how it is found again, and nobody stands in the queue twice.
+* Joining the queue creates a node and lists the folder, in one batch. If there is no node to wait
+  for, it is its turn. Else it watches that node, and no other, so that a release wakes one waiter,
+  or the readers behind a writer. A waiter always lists the queue again, even if no node was before
+  the one that left: its own node may have been deleted meanwhile, and without a node it holds
+  nothing. That request is sent on the event, and the waiter is woken by its reply.
+* The prefix of a node is known before its creation: a hash of its owner. If the reply to a creation
+  is lost, the node is found by it, and no owner is in the queue twice.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .node import Node, key_of, read_fence, read_words
 from .takeover import TakeOver
 from .wire import Connection, messages
 
-LOOK_S = 60.0  # the net under the watch, which also tells of a broken connection
+LOOK_S = 60.0  # a safety net: the watch reports broken connections, too
 LOOKS_MAX = 100  # each look finds another predecessor gone, so the end comes long before
 
 
 class Turn(NamedTuple):
-    """A node that nobody is in the way of any more."""
+    """A node that has no other node to wait for any more."""
 
     node: Node
     asked_at: float
     contact_at: float
-    """When a majority last took part in a request of ours."""
+    """When the last request was sent in which a majority took part."""
 
 
 class Queue:
-    """The queues that one client stands in."""
+    """Joins queues and waits in them, for one client."""
 
     def __init__(
         self,
@@ -57,19 +57,19 @@ class Queue:
         self._takeover = takeover
 
     async def turn(self, request: Request) -> Turn | Busy:
-        """Join the queue, or look again."""
+        """Join the queue, or list it again; return Turn, or Busy with a watch set."""
         asked_at, share = self.world.now(), request.share
         for _ in range(LOOKS_MAX):
             node = self._node(request)
             order = await self._contenders(node, request)
-            if (twin := node.twin(order)) is not None:
-                await self._adopt(node, request, twin)
+            if (other := node.other_node_of_owner(order)) is not None:
+                await self._adopt(node, request, other)
                 continue
             if share is not None and (theirs := node.other_limit(order, share.limit)) is not None:
                 await self._deletion.leave(node)
                 raise limits_differ(request.name, theirs, share.limit)
             if node.predecessor is None:
-                if node.child not in order:  # deleted by somebody: join the queue anew
+                if node.child not in order:  # it was deleted: join the queue anew
                     self._nodes[node.key] = self._new_node(request, is_replacement=True)
                     continue
                 before = paths.blocker(order, order.index(node.child))
@@ -86,7 +86,7 @@ class Queue:
         raise Unavailable(f"the queue of {request.name!r} changed faster than it could be read")
 
     def _node(self, request: Request) -> Node:
-        """Return the node of an attempt, and keep it while that goes on."""
+        """Return the node of a request, and keep it while the attempt goes on."""
         key = key_of(request)
         node = self._nodes.get(key)
         if node is None or node.is_over(self._connection.session_id):
@@ -94,7 +94,7 @@ class Queue:
             node = self._nodes[key] = self._new_node(request, is_replacement)
         node.keep(self._connection.request_timeout if node.waits else 0.0)
         if node.deleting:
-            node.delete_at = self.world.now()  # should this deletion fail, the next one is due
+            node.delete_at = self.world.now()  # if the deletion in progress fails, it is retried
             raise _taken_back(request)
         node.signal = self._signals.get(key)
         return node
@@ -104,14 +104,14 @@ class Queue:
         return Node(request, location, is_replacement, self.world.now, expect)
 
     async def _contenders(self, node: Node, request: Request) -> list[str]:
-        """List all contenders in order; none where the predecessor is known already."""
+        """List all contenders in order; empty if the predecessor is already known."""
         if node.child is None and node.create_sent:
             children = await self._folders.find(node)
             if node.child is not None and not node.is_lease:
                 return await self._folders.order(node.folder, children)
         if node.child is None:
             return await self._join(node, request)
-        if node.is_lease:  # with a slot it stands in no queue any more
+        if node.is_lease:  # with a slot it is no longer in the queue
             both = messages.exists(node.path), messages.get_children(node.lease_folder)
             stat, listed = await self._connection.call(*both)
             node.leases = [] if isinstance(listed, Exception) else listed
@@ -129,7 +129,7 @@ class Queue:
     async def _join(self, node: Node, request: Request) -> list[str]:
         """Create the node, and list the contenders."""
         node.ttl = min(request.ttl, self._connection.ttl_max)
-        await self._connection.ready()  # that may take a new session
+        await self._connection.ready()  # that may begin a new session
         node.create_sent, node.session = True, self._connection.session_id
         node.moved = False
         try:
@@ -138,7 +138,7 @@ class Queue:
             node.create_sent = False
             raise
         finally:
-            if node.deleting:  # who looked for it, to delete it, may have been too early
+            if node.deleting:  # its deletion may have looked for it too early
                 self._nodes.setdefault(node.key, node)
                 node.keep_until(self.world.now())
         if node.deleting:
@@ -146,10 +146,11 @@ class Queue:
         return await self._folders.order(node.folder, listed)
 
     async def _contact(self, node: Node, request: Request, asked_at: float) -> float | None:
-        """Return when a majority last took part in a request of ours; None when the node has gone.
+        """Return when a majority last took part in a request of ours; None if the node is gone.
 
-        What is long ago is made good: one who has waited for hours has not written for hours. So
-        is a ttl that is not the one in the node: its owner asks again for what it has.
+        If that is long ago, a write renews the contact: a waiter of hours has not written for
+        hours. The write also updates a ttl that differs from the one in the node: its owner has
+        sent its request again with another ttl.
         """
         ttl_max = self._connection.ttl_max
         ttl = min(request.ttl, ttl_max)
@@ -160,16 +161,16 @@ class Queue:
             if any(isinstance(one, Exception) for one in reply):
                 return None
             node.ttl = ttl
-        contact_at = self._connection.contact_at  # first: a new session has another id by then
+        contact_at = self._connection.contact_at  # first: after a new session the id differs
         return None if node.is_over(self._connection.session_id) else contact_at
 
     async def move(self, node: Node, folder: str, child: str) -> bool:
-        """Give a node whose turn it is another name; False when it has gone."""
-        node.keep(self._connection.request_timeout)  # no deletion comes between
+        """Rename a node whose turn it is; return False if the node is gone."""
+        node.keep(self._connection.request_timeout)  # so that no deletion comes between
         return await self._folders.move(node, folder, child)
 
     def grant(self, turn: Turn, request: Request) -> Grant:
-        """Grant what a node has got."""
+        """Make the grant of a node that has its turn."""
         node, asked_at, contact_at = turn
         ttl_max = self._connection.ttl_max
         node.ttl = min(request.ttl, ttl_max)
@@ -178,9 +179,9 @@ class Queue:
         share = None if request.share is None else paths.held_share(request.share, node.child or "")
         return granted(request.name, request.owner, node.fence, node.ttl, since, share)
 
-    async def _adopt(self, node: Node, request: Request, twin: str) -> None:
-        """Take over what the same owner holds already, through another client's node."""
-        (found,) = await self._connection.call(messages.get_data(twin))
+    async def _adopt(self, node: Node, request: Request, other: str) -> None:
+        """Take over another client's node by which the same owner already holds the lock."""
+        (found,) = await self._connection.call(messages.get_data(other))
         if isinstance(found, Exception):
             return
         name, owner, ttl, *_ = request
@@ -188,7 +189,7 @@ class Queue:
         await self._takeover.take(granted(name, owner, fence, ttl, 0.0, request.share))
 
     async def refuse(self, node: Node, request: Request, order: list[str]) -> Busy:
-        """Refuse one who does not queue. Who will queue next keeps the node for that."""
+        """Return Busy to an owner that does not queue; keep its node if it will queue next."""
         if request.waits or node.waits:
             return Busy(0.0)
         looking = messages.get_data(node.holder_path(order))
@@ -199,7 +200,7 @@ class Queue:
     # Wait
 
     async def _watch_predecessor(self, node: Node, order: list[str]) -> Busy | None:
-        """Have the server tell when the one before us goes; None when it has gone already."""
+        """Watch the node before ours; None if it is already gone."""
         node.keep(LOOK_S + self._connection.request_timeout)
         path = node.watched_path = f"{node.folder}/{node.predecessor}"
         try:
@@ -216,7 +217,7 @@ class Queue:
         return Busy(LOOK_S, position, True)
 
     async def watch_leases(self, node: Node, limit: int) -> Busy | None:
-        """Have the server tell when a slot comes back; None when one has come already."""
+        """Watch the leases for a free slot; None if one is free already."""
         node.keep(LOOK_S + self._connection.request_timeout)
         path = node.watched_path = node.lease_folder
         holder = messages.get_data(node.holder_path([node.child or ""]))

@@ -20,7 +20,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 class FenceField(models.BigIntegerField):
-    """The mark of a row. Saving an object that was read long ago never lowers it."""
+    """The mark of a row. Saving an object with an old value never lowers it."""
 
     def pre_save(self, model_instance: Any, add: bool) -> Any:
         value = super().pre_save(model_instance, add)
@@ -28,7 +28,7 @@ class FenceField(models.BigIntegerField):
 
 
 def _unfenced(verb: str) -> Any:
-    """A method that looks at no fence, and so refuses to have one."""
+    """Return a method that checks no fence, and so raises UsageError after ``fenced()``."""
 
     def method(self: FencedQuerySet, *given: Any, **options: Any) -> Any:
         if self._claim is not None:
@@ -44,18 +44,18 @@ def _unfenced(verb: str) -> Any:
 
 
 class FencedQuerySet(models.QuerySet):
-    """``fenced(lease)`` has what follows it carry a fence: ``update``, ``delete``, ``enter``."""
+    """After ``fenced(lease)``, ``update``, ``delete`` and ``enter`` check the fence."""
 
     _claim: Claim | None = None
 
     def fenced(self, lease: Fenced | int, name: str | None = None) -> Self:
-        """The same rows, to be changed with this fence. Without a name, a bare one is the rows'."""
+        """Return the same rows, to be changed under this fence. A bare one needs no name."""
         clone = self._chain()
         clone._claim = _claim(self.model, lease, name)
         return clone
 
     def enter(self, *conditions: Any, **lookup: Any) -> Any:
-        """Raise the mark of one row and read it, or raise StaleFence; else like ``get``."""
+        """Raise the mark of one row and return it, as ``get`` does, or raise StaleFence."""
         found, rows = self._fenced("enter")
         rows = rows.filter(*conditions, **lookup)
         with transaction.atomic(using=rows.db):
@@ -65,7 +65,7 @@ class FencedQuerySet(models.QuerySet):
     enter.alters_data = True  # type: ignore[attr-defined]  # templates must not call it
 
     def update(self, **values: Any) -> int:
-        """Update the rows; with a fence: all of them or, with StaleFence, none."""
+        """Update the rows; with a fence, all of them, or none and raise StaleFence."""
         if self._claim is None:
             return int(super().update(**values))
         if "fence" in values:
@@ -77,7 +77,7 @@ class FencedQuerySet(models.QuerySet):
     update.alters_data = True  # type: ignore[attr-defined]
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete the rows; with a fence: all of them or, with StaleFence, none."""
+        """Delete the rows; with a fence, all of them, or none and raise StaleFence."""
         if self._claim is None:
             deleted: tuple[int, dict[str, int]] = super().delete()
             return deleted
@@ -90,7 +90,7 @@ class FencedQuerySet(models.QuerySet):
     delete.queryset_only = True  # type: ignore[attr-defined]
 
     def _fenced(self, verb: str) -> tuple[Claim, Self]:
-        """The claim, and the rows without it, to be written to."""
+        """Return the claim, and a query set of the rows for writing, without the claim."""
         if self._claim is None:
             raise UsageError(f"{verb}() needs a fence: call fenced(lease) first")
         rows = self._chain()
@@ -104,7 +104,7 @@ class FencedQuerySet(models.QuerySet):
         return clone
 
     def create(self, **values: Any) -> Any:
-        """Insert a row; with a fence, that is its first mark."""
+        """Insert a row; with a fence, the fence is its first mark."""
         given = {} if self._claim is None else {"fence": self._claim.mark}
         return super().create(**values, **given)
 
@@ -115,10 +115,10 @@ class FencedQuerySet(models.QuerySet):
 
 
 class FencedModel(models.Model):
-    """Gives a model the field ``fence``: the highest that its row has seen."""
+    """Gives a model the field ``fence``: the highest fence that its row has seen."""
 
     fence_epoch: ClassVar[int] = 0
-    """Goes up by one when the locks move to an engine whose fences are smaller."""
+    """Incremented when the locks move to an engine whose fences are smaller."""
 
     fence: Any = FenceField(default=0, editable=False)
     objects: ClassVar[Any] = FencedQuerySet.as_manager()
@@ -127,9 +127,9 @@ class FencedModel(models.Model):
         abstract = True
 
     def save(self, *args: Any, fence: Fenced | int | None = None, **options: Any) -> None:
-        """Save the object; with a lease or its fence, only if the row has seen none that is higher.
+        """Save the object; with a lease or its fence, only if the row has seen no higher one.
 
-        Without one it is saved as by any Django, which protects nothing and never lowers the mark.
+        Without a fence it is saved as usual, which protects nothing and never lowers the mark.
         """
         if fence is None:
             return super().save(*args, **options)
@@ -147,7 +147,7 @@ class FencedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
     def delete(self, *args: Any, fence: Fenced | int | None = None, **options: Any) -> Any:
-        """Delete the object; with a lease or its fence, only if the row has seen none higher."""
+        """Delete the object; with a lease or its fence, only if the row has seen no higher one."""
         if fence is None:
             return super().delete(*args, **options)
         found, using = _claim(type(self), fence), self._using(options)
@@ -171,12 +171,12 @@ def _raise(rows: Any, found: Claim, values: Mapping[str, Any] = _NONE) -> int:
     """Raise the marks of the rows and write the values, or raise StaleFence for the highest."""
     lower, higher = rows.filter(fence__lte=found.mark), rows.filter(fence__gt=found.mark)
     if connections[rows.db].vendor == "mysql":
-        higher = higher.select_for_update()  # the newest, whatever the transaction has seen before
+        higher = higher.select_for_update()  # the newest rows, whatever was read before
     try:
         changed = int(lower.update(**values, fence=found.mark))
         highest = higher.order_by("-fence").values_list("fence", flat=True).first()
     except Exception as error:
-        errors.meet(error, Table(rows.model._meta.db_table, "fence"))
+        errors.raise_mapped(error, Table(rows.model._meta.db_table, "fence"))
         raise
     if highest is not None:
         raise found.stale(highest)

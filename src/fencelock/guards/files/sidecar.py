@@ -1,11 +1,12 @@
-"""Keep the mark of a file in a second file beside it, which is also what ``flock`` locks.
+"""Keep the mark of a file in a second file beside it, the sidecar, which ``flock`` locks.
 
 Two slots hold the mark in turn, each with a checksum, and the valid one with the higher turn
-counts. So a slot may be torn by a power cut while it is written, and the other still tells the mark
-of before. The sidecar is never renamed or truncated: whoever waits for its lock has it open.
+counts. So if a power cut tears a slot while it is written, the other still has the former mark. The
+sidecar is never renamed or truncated: processes that wait for its lock have it open.
 
-While a reader has the highest mark, a second line of the slot tells the mark of the writers. It is
-not part of the first because programs that know no readers read only that, and write without it.
+While a reader has the highest mark, a second line of the slot has the mark of the writers. It is
+not part of the first line because programs that know no readers read only that, and write no second
+line.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from typing import Any, NamedTuple
 from ...errors import Denied, EngineError, Misconfigured, Unavailable, Unsupported, UsageError
 from ..fence import MarkPair
 
-SLOT = 4096  # a page: no two slots share a block of the disk
+SLOT = 4096  # a page: no two slots share a disk block
 LOOK_FIRST_S, LOOK_MAX_S = 0.0005, 0.02
 REMOVED_MAX = 100
 ENDING = ".fence"
 
 
 class Mark(NamedTuple):
-    """What a sidecar says. ``mark`` is 0 when nobody has entered yet."""
+    """The content of a sidecar. ``mark`` is 0 before the first ``enter``."""
 
     mark: int = 0
     name: str = ""
-    """The lock whose fences these are, where that is known."""
+    """The name of the lock whose fences these are; empty if unknown."""
     turn: int = 0
     raised: float = 0.0
-    """When it was raised, by the wall clock: for aging out only."""
+    """When it was raised, by the wall clock: for ``forget`` only."""
     written: int | None = None
     """The mark of the writers, while a reader has the highest."""
 
@@ -46,20 +47,20 @@ class Mark(NamedTuple):
         return MarkPair(self.mark, self.mark if self.written is None else self.written)
 
     def raise_to(self, pair: MarkPair, name: str) -> Mark:
-        """The marks that follow these."""
+        """Return the next mark of the sidecar."""
         written = pair.written if pair.written < pair.highest else None
         return Mark(pair.highest, name, self.turn + 1, time.time(), written)
 
 
 def sidecar_of(path: str) -> str:
-    """Where the mark of a file is."""
+    """Return the path of a file's sidecar."""
     folder, file = os.path.split(path)
     return os.path.join(folder, f".{file}{ENDING}")
 
 
 @contextmanager
 def locked(path: str, timeout: float, *, create: bool = True) -> Generator[int | None, None, None]:
-    """Open and lock the sidecar; yield its descriptor, or None where there is no sidecar."""
+    """Open and lock the sidecar; yield its descriptor, or None if there is no sidecar."""
     descriptor = _lock(path, time.monotonic() + timeout, create)
     try:
         yield descriptor
@@ -81,7 +82,7 @@ def _lock(path: str, give_up: float, create: bool) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was removed as forgotten while we waited: begin with a new one
+        os.close(descriptor)  # it was removed by ``forget`` while we waited: open a new one
     raise Unavailable(f"{path} is removed again and again; nothing happened")
 
 
@@ -118,7 +119,7 @@ def _wait(fcntl: ModuleType, descriptor: int, path: str, give_up: float) -> None
 
 
 def _unlock(descriptor: int) -> None:
-    """Let go. Closing would do, were there not a forked child that may have it open as well."""
+    """Unlock, then close: closing alone would not unlock it if a forked child has it open."""
     fcntl = _fcntl()
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -133,12 +134,12 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def read(descriptor: int) -> Mark:
-    """The mark; the valid slot with the higher turn."""
+    """Return the mark of the valid slot with the higher turn; mark 0 of an empty sidecar."""
     data = os.pread(descriptor, 2 * SLOT, 0)
     slots = [_parsed(data[start : start + SLOT]) for start in (0, SLOT)]
     found = max((slot for slot in slots if slot is not None), default=None, key=lambda m: m.turn)
     if found is None:
-        if data[:SLOT].strip(b"\x00"):  # else the very first raise was cut short: nobody is in
+        if data[:SLOT].strip(b"\x00"):  # else the first raise was cut short: no holder yet
             raise Misconfigured(
                 "the file that holds the mark is damaged, so no fence can be judged: find out why, "
                 "stop all holders, then reset the guard"
@@ -173,15 +174,15 @@ def _parsed(slot: bytes) -> Mark | None:
     if first is None:
         return None
     found = Mark(**first)
-    # A second line that is torn, or of another mark, says nothing: the mark is a writer's then,
-    # which refuses more readers than it must and no fewer.
+    # A second line that is torn, or of another mark, is ignored: the mark is then taken for a
+    # writer's, which refuses more readers than necessary and no fewer.
     if second is not None and second["mark"] == found.mark:
         return found._replace(written=second["written"])
     return found
 
 
 def _content(line: bytes) -> dict[str, Any] | None:
-    """What a line says, if its checksum is right."""
+    """Decode a line; None if its checksum is wrong."""
     check, _, text = line.partition(b" ")
     if check != f"{zlib.crc32(text):08x}".encode():
         return None
@@ -190,7 +191,7 @@ def _content(line: bytes) -> dict[str, Any] | None:
 
 
 def mapped(error: OSError, path: str) -> EngineError:
-    """What a refusal of the file system means to the caller."""
+    """Return our error for an error of the file system."""
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return Denied(f"we may not write {path}, which holds the mark; nothing happened: {error}")
     return Unavailable(f"the mark in {path} cannot be reached; nothing happened: {error}")

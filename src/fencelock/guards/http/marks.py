@@ -1,9 +1,9 @@
-"""Keep the marks of a server: the interface of a store, and one in memory.
+"""The marks of a server: the interface of a store, and a store in memory.
 
-Whatever has ``enter(fence, name=...)``, ``mark(name)`` and ``epoch`` will do, so a guard of another
-resource is a store of marks: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a
-server of one process, ``SqlMarks`` keeps them in a database. For requests under a read lock both
-methods take ``reading=True``, too; a store without that has them refused.
+A store is any object with ``enter(fence, name=...)``, ``mark(name)`` and ``epoch``, so a guard of
+another resource can be one: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a
+server of one process, ``SqlMarks`` keeps the marks in a database. For requests under a read lock
+both methods must take ``reading=True``, too; without that, such requests are refused.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Marks(Protocol):
     def epoch(self) -> int: ...
 
     def enter(self, lease: int, /, *, name: str) -> Any:
-        """Raise the mark of a name or raise StaleFence; EngineError when it cannot be known."""
+        """Raise the mark of a name or raise StaleFence; EngineError if it cannot be read."""
         ...
 
     def mark(self, name: str) -> int:
-        """The mark of a name, 0 when there is none; EngineError when it cannot be known."""
+        """Return the mark of a name, 0 if there is none; EngineError if it cannot be read."""
         ...
 
 
@@ -48,16 +48,16 @@ class AsyncMarks(Protocol):
     def epoch(self) -> int: ...
 
     def enter(self, lease: int, /, *, name: str) -> Awaitable[Any]:
-        """Raise the mark of a name or raise StaleFence; EngineError when it cannot be known."""
+        """Raise the mark of a name or raise StaleFence; EngineError if it cannot be read."""
         ...
 
     def mark(self, name: str) -> Awaitable[int]:
-        """The mark of a name, 0 when there is none; EngineError when it cannot be known."""
+        """Return the mark of a name, 0 if there is none; EngineError if it cannot be read."""
         ...
 
 
 def takes_readers(marks: Marks | AsyncMarks) -> bool:
-    """Whether a store tells readers from writers."""
+    """Return whether the methods of a store take ``reading``."""
     return all(
         "reading" in found or any(each.kind is Parameter.VAR_KEYWORD for each in found.values())
         for verb in ("enter", "mark")
@@ -67,12 +67,12 @@ def takes_readers(marks: Marks | AsyncMarks) -> bool:
 
 
 def as_reader(reading: bool) -> dict[str, bool]:
-    """What to pass to a store: a writer's request needs nothing that an older one has not."""
+    """Return the arguments for a store; none for a writer, so that older stores work."""
     return {"reading": True} if reading else {}
 
 
 def check_store(marks: Marks | AsyncMarks, authorized: bool) -> None:
-    """See that a store can be asked for a mark, if that is needed."""
+    """Raise if a store has no ``mark`` and ``epoch`` where they are needed."""
     if not authorized and not (hasattr(marks, "mark") and hasattr(marks, "epoch")):
         raise UsageError(
             f"{type(marks).__name__} has no mark(name) and no epoch, so a fence cannot be checked "
@@ -81,24 +81,24 @@ def check_store(marks: Marks | AsyncMarks, authorized: bool) -> None:
 
 
 class MemoryMarks:
-    """Marks of this process, for a server that has no other, and for tests.
+    """Marks in memory, for a server of one process, and for tests.
 
     They end with the process: the first request after a restart is accepted, whatever its fence. A
     server of several processes needs a store that all of them share. At most ``limit`` names have
-    one: the mark that was asked for least lately goes first, and the log says so.
+    marks: the least recently used one is dropped first, and that is logged.
     """
 
     blocks = False
-    """Asyncio servers may call it directly."""
+    """False: asyncio servers may call it directly."""
 
     def __init__(self, *, epoch: int = 0, limit: int = MARKS_MAX) -> None:
-        claim(1, "any", epoch)  # refuses what is not an epoch
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         if type(limit) is not int or limit < 1:
             raise UsageError(f"limit is the number of marks to keep, at least 1, not {limit!r}")
         self.epoch = epoch
         self._limit = limit
         self._dropped = 0
-        self._marks: dict[str, tuple[MarkPair, float]] = {}  # those asked for last are last
+        self._marks: dict[str, tuple[MarkPair, float]] = {}  # the last used are last
         self._turn = threading.Lock()
 
     def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
@@ -123,16 +123,16 @@ class MemoryMarks:
             )
 
     def mark(self, name: str, *, reading: bool = False) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+        """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         return self._marks.get(name, _NO_MARK)[0].of(reading)
 
     def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+        """Set the mark of a name, even to a smaller fence than it has seen; 0 removes it.
 
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        For a name that has moved to another engine. Holders of a lease of the old engine are
         accepted again: stop them first, or give all guards a new epoch instead.
         """
         mark = claim(to, name, self.epoch).mark if to != 0 else 0
@@ -142,10 +142,10 @@ class MemoryMarks:
                 self._marks[name] = (MarkPair(mark, mark), time.monotonic())
 
     def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many.
+        """Remove the marks that were not raised for so many seconds; return how many.
 
         A holder that was frozen for longer than that is then accepted again: choose days, not
-        minutes. Time is told by the clock of this process.
+        minutes. The time is that of this process's clock.
         """
         seconds = check_age(older_than_seconds)
         with self._turn:

@@ -22,11 +22,11 @@ _DIGITS_MAX = len(str(FENCE_MAX))
 
 
 def may_have_acted(status: int) -> bool:
-    """Whether an application that answers so may have done what it was asked for.
+    """Return whether an application that responds so may have acted on the request.
 
-    A redirection or a client error is its word that it has not: strangers get 401, 403 or a way to
-    the login, and must not be able to raise a mark. After an error of its own nobody knows, but for
-    those that say that it did not try.
+    A redirection or a client error means that it has not: unauthorized clients get 401, 403 or a
+    redirection to the login, and must not be able to raise a mark. After a server error that is
+    unknown, except for those that mean that it did not try.
     """
     return status // 100 not in (3, 4) and status not in (501, 503)
 
@@ -42,16 +42,16 @@ class Rules(NamedTuple):
     """Which requests are guarded, and how."""
 
     methods: frozenset[str] | None
-    """Those that need a fence; None: all that are not safe."""
+    """The methods that need a fence; None: all that are not safe."""
     reads: bool
-    """Other requests that bring a fence are checked too, and raise the mark."""
+    """Whether other requests with a fence are checked, too, and raise the mark."""
     match_name: bool
-    """The fence must be of a lock with the resource's own name."""
+    """Whether the fence must be of a lock with the resource's own name."""
     hold: bool
     hold_timeout: float
 
     def wants(self, method: str) -> bool:
-        """Whether requests with this method need a fence."""
+        """Return whether requests with this method need a fence."""
         return method not in SAFE if self.methods is None else method in self.methods
 
     def read(
@@ -62,7 +62,7 @@ class Rules(NamedTuple):
         roles: Sequence[str],
         key: str,
     ) -> Token | Problem | None:
-        """The fence of a request, why it is refused, or None where it is not guarded."""
+        """Return the fence of a request, why it is refused, or None if it is not guarded."""
         needed = self.wants(method)
         if not needed and not (self.reads and tokens):
             return None
@@ -94,7 +94,7 @@ def make_rules(
     hold: bool,
     hold_timeout: float,
 ) -> Rules:
-    """Check the options of a middleware."""
+    """Make the rules from the options of a middleware, after checking them."""
     if isinstance(methods, str):
         raise UsageError(f"methods is a collection of names, not the text {methods!r}")
     if isinstance(hold_timeout, bool) or not 0 < hold_timeout < 1e9:

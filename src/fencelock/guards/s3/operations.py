@@ -1,8 +1,8 @@
 """The operations of the S3 guard as generators of requests, for both flavors.
 
-Each write is a loop: look at the mark, judge, and write on the condition that the object is still
-the one that was looked at. If it is not, somebody else has written in between: look again. Two who
-look at the same moment can so never both pass, whichever of them is the older.
+Each write is a loop: read the mark, compare, and write on condition that the object is still the
+one that was read. If it is not, another client has written in between: read again. So two clients
+that read at the same moment can never both pass, whichever of them is the older.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ..fence import MARK_DIGITS, Claim, MarkPair
 _DATA, _GONE = b"fencelock-mark:", b"fencelock-gone:"
 
 SIZE = len(_DATA) + MARK_DIGITS + 1
-"""How many bytes stand before the data."""
+"""The number of bytes before the data."""
 
 
 class Envelope(NamedTuple):
-    """A mark, and the data or None where there is no data or it was deleted.
+    """A mark and the data; None if there is no data or it was deleted.
 
     Why not in the object's metadata? A conditional write names the ETag of what it replaces, and
     the ETag is made from the content alone. A mark in the metadata could be raised, or written with
-    the same data, without a change of the ETag; an older writer, who has looked before, would then
+    the same data, without a change of the ETag; an older writer that has read before would then
     pass.
 
-    The line has always the same length, so that a reader can ask for what comes behind it.
+    The line always has the same length, so that a reader can request the range behind it.
     """
 
     mark: int
@@ -38,13 +38,13 @@ class Envelope(NamedTuple):
 
 
 def wrap(mark: int, data: bytes | None) -> bytes:
-    """What is stored for this data; None says that it was deleted."""
+    """Return the body to store for this data; None marks it as deleted."""
     kind = _GONE if data is None else _DATA
     return kind + f"{mark:0{MARK_DIGITS}d}\n".encode() + (data or b"")
 
 
 def unwrap(body: bytes) -> Envelope:
-    """What was stored. An object that no guard has written has no mark and is all data."""
+    """Parse a stored body. One that no guard has written has no mark and is all data."""
     head, kind, digits = body[:SIZE], body[: len(_DATA)], body[len(_DATA) : SIZE - 1]
     ours = len(head) == SIZE and head.endswith(b"\n") and digits.isdigit()
     if ours and kind == _GONE:
@@ -73,7 +73,7 @@ _KEPT = (
 
 
 class Call(NamedTuple):
-    """A method of the client, and its arguments. The body of an answer is read by who runs it."""
+    """A method of the client, and its arguments. Its runner reads the body of the response."""
 
     method: str
     request: dict[str, Any]
@@ -87,11 +87,11 @@ Steps: TypeAlias = Generator[Call | Pause, Any, T]
 
 
 class Seen(NamedTuple):
-    """An object as it was read. No tag: it is not there.
+    """An object, as read; without a tag if it does not exist.
 
-    While a reader has the highest mark, that of the writers is in the metadata, with the mark that
-    it goes with: a program that knows no readers keeps the metadata when it raises the mark.
-    Metadata will do here: a reader that changes them changes the mark in the content, too.
+    While a reader has the highest mark, that of the writers is in the metadata, with the mark to
+    which it belongs: a program that knows no readers keeps the metadata when it raises the mark.
+    Metadata suffice here: a reader that changes them changes the mark in the content, too.
     """
 
     envelope: Envelope
@@ -114,7 +114,7 @@ def look(key: str, *, whole: bool) -> Steps[Seen]:
     except Exception as error:
         if code_of(error) in _MISSING:
             return Seen(Envelope(0, None))
-        if code_of(error) == "InvalidRange":  # it is there, and empty
+        if code_of(error) == "InvalidRange":  # it exists, and is empty
             return (yield from look(key, whole=True))
         raise
     kept = {name: found[name] for name in _KEPT if found.get(name)}
@@ -161,7 +161,7 @@ def reset(key: str, mark: int) -> Steps[None]:
 
 
 def forget(prefix: str, before: float) -> Steps[int]:
-    """Remove what was deleted before that time, for good; how many."""
+    """Remove the objects that a guard deleted before that time; return how many."""
     count, more = 0, {"Prefix": prefix}
     while True:
         page = yield Call("list_objects_v2", more)
@@ -174,7 +174,7 @@ def forget(prefix: str, before: float) -> Steps[int]:
 
 
 def probe(key: str) -> Steps[None]:
-    """Raise Misconfigured if the store does something although its condition does not hold."""
+    """Raise Misconfigured if the store executes a request whose condition does not hold."""
     old = yield Call("put_object", {"Key": key, "Body": b"1"})
     new = yield Call("put_object", {"Key": key, "Body": b"2", "IfMatch": old["ETag"]})
     same, later = {"Key": key, "IfMatch": old["ETag"]}, {"Key": key, "IfNoneMatch": "*"}
@@ -197,7 +197,7 @@ def probe(key: str) -> Steps[None]:
 
 
 def _passes(call: Call) -> Steps[bool]:
-    """Send what has a condition; whether that did hold."""
+    """Send a conditional request; return whether its condition held."""
     try:
         yield call
     except Exception as error:
@@ -208,7 +208,7 @@ def _passes(call: Call) -> Steps[bool]:
 
 
 def _kept(seen: Seen, marks: MarkPair) -> dict[str, Any]:
-    """What an object keeps when it is written again, and the writers' mark if that is below."""
+    """Return the headers that a rewrite keeps, with the writers' mark if that is below."""
     if marks.written == marks.highest:
         return dict(seen.kept)
     readers = {READERS: f"{marks.highest}-{marks.written}"}
@@ -216,7 +216,7 @@ def _kept(seen: Seen, marks: MarkPair) -> dict[str, Any]:
 
 
 def _replace(key: str, body: bytes, seen: Seen, more: dict[str, Any]) -> Steps[bool]:
-    """Write if the object is still what was seen; whether it was."""
+    """Write the object if it has not changed since it was read; return whether it was written."""
     condition = {"IfNoneMatch": "*"} if seen.tag is None else {"IfMatch": seen.tag}
     call = Call("put_object", {**more, "Key": key, "Body": body, **condition})
     return (yield from _passes(call))
@@ -235,7 +235,7 @@ def _is_changed(error: Exception) -> bool:
 
 
 def _pause(attempt: int) -> Pause:
-    """How long to wait before looking again: longer each time, and not the same for all."""
+    """Return the back-off before the next read: exponential, with jitter."""
     return Pause(random.uniform(0, min(PAUSE_MAX_S, 0.005 * 2**attempt)))
 
 
@@ -247,5 +247,5 @@ def _crowded(wanted: Claim) -> Unavailable:
 
 
 def old(seconds: float) -> float:
-    """The time of day that many seconds ago."""
+    """Return the wall-clock time that many seconds ago."""
     return time.time() - seconds

@@ -1,6 +1,6 @@
-"""Run the statements of a guard over the connection that its caller has.
+"""Run the statements of a guard over its caller's connection.
 
-A driver is known by the module that its connections come from; none is imported here. SQLAlchemy
+A driver is recognized by the module of its connections' class; none is imported here. SQLAlchemy
 and Django execute the statements themselves, so that they know of the transaction, too.
 """
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 PARAMETER = re.compile(r"(?<!:):(\w+)")
 
-# By the package that a connection's class comes from.
+# By the package of a connection's class.
 DRIVERS = {
     "sqlite3": dialects.SQLITE,
     "aiosqlite": dialects.SQLITE,
@@ -42,26 +42,26 @@ TOOLKITS = {
 
 
 class Adapter(Protocol):
-    """A connection that executes the statements of a guard."""
+    """Executes the statements of a guard over a connection."""
 
     dialect: Dialect
 
     def is_open(self) -> bool | None:
-        """Whether a transaction is open already; None when that cannot be told."""
+        """Return whether a transaction is open, or None if unknown."""
         ...
 
     def run(
         self, steps: Steps[T], table: Table, *, in_transaction: bool = False
     ) -> T | Awaitable[T]:
-        """Execute the statements of the steps until they end: now, or when it is awaited.
+        """Execute the statements of the steps until they end: at once, or when it is awaited.
 
-        With ``in_transaction`` they must be part of one: else it is a UsageError.
+        With ``in_transaction``, raise UsageError if they are not part of a transaction.
         """
         ...
 
 
 def adapt(connection: Any, dialect: str | None = None) -> Adapter:
-    """The adapter for this connection."""
+    """Return the adapter for this connection."""
     make, found = _maker(connection.__class__)
     if found is not None:
         return make(connection, found if dialect is None else dialects.find(dialect))
@@ -78,9 +78,9 @@ def adapt(connection: Any, dialect: str | None = None) -> Adapter:
 
 @lru_cache(maxsize=64)
 def _maker(kind: type[Any]) -> tuple[Callable[[Any, Any], Adapter], Dialect | None]:
-    """The adapter for connections of this class, and what a driver speaks.
+    """Return the adapter for connections of this class, and the dialect of a driver.
 
-    The toolkit is imported for sure: by whoever has a connection.
+    A toolkit has been imported for certain, by the program that made the connection.
     """
     package = _package(kind)
     if package not in TOOLKITS:
@@ -91,7 +91,7 @@ def _maker(kind: type[Any]) -> tuple[Callable[[Any, Any], Adapter], Dialect | No
 
 
 def _package(kind: type[Any]) -> str:
-    """Where a connection comes from; a class of the caller's own, where its base does."""
+    """Return the package of a connection's class or, for a subclass, of its base."""
     for base in kind.__mro__:
         package = base.__module__.partition(".")[0]
         if package in TOOLKITS or (package in DRIVERS and hasattr(kind, "cursor")):
@@ -101,7 +101,7 @@ def _package(kind: type[Any]) -> str:
 
 @lru_cache(maxsize=64)
 def shortcut(kind: type[Any]) -> Dialect | None:
-    """What connections of this class speak, if they execute a statement themselves, and block.
+    """Return the dialect of connections that have a blocking ``execute``; else None.
 
     Those are Python's own sqlite3 and psycopg.
     """
@@ -119,10 +119,10 @@ def change(
     *,
     in_transaction: bool,
 ) -> bool:
-    """Execute the one statement of a guard, and tell whether it changed a row; if not, run steps.
+    """Execute a guard's one statement; return whether it changed a row. If not, run the steps.
 
-    A write to a local database takes so little time that what surrounds it counts. ``values`` are
-    in the order in which the statement has its parameters.
+    A write to a local database is so quick that the overhead of the steps would count. ``values``
+    are in the order of the statement's parameters.
     """
     try:
         if dialect is dialects.SQLITE:
@@ -135,13 +135,13 @@ def change(
         text, _ = positional(sql, dialect is dialects.SQLITE)
         changed: int = connection.execute(text, values).rowcount
     except Exception as error:
-        errors.meet(error, table)
+        errors.raise_mapped(error, table)
         raise
     return changed > 0
 
 
 class DriverAdapter:
-    """A connection of Python's DB API, or of its asyncio relatives."""
+    """A connection of Python's DB API, or of an asyncio driver like it."""
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -161,7 +161,7 @@ class DriverAdapter:
             cursor = self._connection.cursor()
             began = cursor if isawaitable(cursor) else self._execute(cursor, statement)
         except Exception as error:
-            errors.meet(error, table)
+            errors.raise_mapped(error, table)
             raise
         if isawaitable(began):
             return self._run_awaited(steps, statement, cursor, began, table)
@@ -179,7 +179,7 @@ class DriverAdapter:
                     return value
                 self._execute(cursor, statement)
         except Exception as error:
-            errors.meet(error, table)
+            errors.raise_mapped(error, table)
             raise
         finally:
             cursor.close()
@@ -203,7 +203,7 @@ class DriverAdapter:
                     return value
                 await self._execute(cursor, statement)
         except Exception as error:
-            errors.meet(error, table)
+            errors.raise_mapped(error, table)
             raise
 
     def _execute(self, cursor: Any, statement: Statement) -> Any:
@@ -222,7 +222,7 @@ def _refuse_pipeline(connection: Any) -> None:
 
 
 async def _now(value: Any) -> Any:
-    """What a driver gives at once or later, as the one or the other of them does."""
+    """Return a value that some drivers return directly, and others as an awaitable."""
     return await value if isawaitable(value) else value
 
 
@@ -234,23 +234,23 @@ def _result(cursor: Any, row: Any, fetched: bool) -> Result:
 
 
 def names_of(cursor: Any) -> tuple[str, ...]:
-    """What the columns of a query are called."""
+    """Return the names of a query's columns."""
     return tuple(column[0] for column in cursor.description or ())
 
 
 def _plain(row: Any) -> tuple[Any, ...]:
-    """The values of a row, whatever the caller has their rows made into."""
+    """Return the values of a row, whatever the row factory of the connection."""
     return tuple(cast("Mapping[str, Any]", row).values() if isinstance(row, Mapping) else row)
 
 
 @lru_cache(maxsize=256)
 def positional(sql: str, qmark: bool) -> tuple[str, list[str]]:
-    """A statement with its parameters by position, which drivers are fastest with."""
+    """Return a statement with positional parameters, the fastest form, and their order."""
     order = PARAMETER.findall(sql)
     return PARAMETER.sub("?" if qmark else "%s", sql if qmark else sql.replace("%", "%%")), order
 
 
 @lru_cache(maxsize=256)
 def percent(sql: str) -> str:
-    """A statement with its parameters in the manner of ``%(name)s``."""
+    """Return a statement with its parameters as ``%(name)s``."""
     return PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))

@@ -1,11 +1,13 @@
-"""The statements of each kind of database, and what their results mean.
+"""The statements for each kind of database.
 
-All are one statement each. ``enter`` locks the row of the name until the transaction ends, whether
-it raises the mark or not, so that whoever comes with another fence waits and then sees this one.
+Each operation is one statement. ``enter`` locks the row of the name until the transaction ends,
+whether it raises the mark or not, so that an ``enter`` with another fence waits and then reads this
+one.
 
-MySQL tells of an upsert neither the row nor, for certain, whether it changed: the count depends on
-a flag of the connection. So it is made to remember the mark, which it then tells with the answer.
-Names go there as hexadecimal text: their bytes are compared, and no escaping is relied on.
+MySQL returns for an upsert neither the row nor, reliably, whether it changed: the count depends on
+a flag of the connection. So the statement stores the mark with LAST_INSERT_ID, which the reply
+contains. Names are sent to MySQL as hexadecimal text: their bytes are compared, and nothing depends
+on escaping.
 """
 
 from __future__ import annotations
@@ -21,33 +23,33 @@ READERS = ("read_mark", "write_mark")
 
 
 class Dialect(NamedTuple):
-    """How one kind of database says it; ``{t}`` is the table of the marks."""
+    """The SQL of one kind of database; ``{t}`` is the table of the marks."""
 
     name: str
     quotes: str
     schema: str
     enter: str
-    """For a writer. It knows of no readers, so that it works on a table that was made before there
-    were any: ``mark`` is the highest of all."""
+    """For a writer. It does not use the columns of readers, so that it works on a table that was
+    created without them: ``mark`` is the highest of all."""
     enter_reading: str
     key: str
-    """The parameter ``:name`` as the column has it."""
+    """The expression for ``:name`` in the form of the column."""
     now: str
-    """Seconds by the clock of the database."""
+    """The expression for the seconds of the database's clock."""
     greatest: str = "GREATEST"
     locked: str = ""
-    """What has a question see the newest row, whatever the transaction has seen before."""
+    """The suffix with which a query reads the newest row, whatever the transaction read before."""
     remembers: bool = False
-    """``enter`` tells the mark that is there now as a number, and not by a count."""
+    """Whether ``enter`` returns the present mark as LAST_INSERT_ID, not a count of rows."""
     counts_matched: bool = True
-    """A row that an UPDATE found is counted, though it was like this already."""
+    """Whether an UPDATE counts a row that it found but did not change."""
     commits_on_create: bool = False
 
 
 def _upsert_reading(insert: str, old: str, greatest: str) -> str:
-    """A reader raises ``mark`` and keeps in ``write_mark`` what that was among writers.
+    """Return a reader's upsert: it raises ``mark``, and keeps the writers' mark in ``write_mark``.
 
-    ``read_mark`` says of which mark this was told: a writer that came since has left another.
+    ``read_mark`` is the mark to which ``write_mark`` belongs: a later writer leaves another mark.
     """
     highest = f"{greatest}({old}mark, excluded.mark)"
     written = f"CASE WHEN {old}read_mark = {old}mark THEN {old}write_mark ELSE {old}mark END"
@@ -61,7 +63,7 @@ def _upsert_reading(insert: str, old: str, greatest: str) -> str:
 
 SQLITE = Dialect(
     name="sqlite",
-    quotes="`",  # an unknown column in double quotes would be taken for a text
+    quotes="`",  # an unknown column in double quotes would be taken for a string
     schema=(
         "CREATE TABLE IF NOT EXISTS {t} (\n"
         "  name TEXT NOT NULL PRIMARY KEY,\n"
@@ -91,7 +93,7 @@ POSTGRESQL = Dialect(
         "  seen_at bigint NOT NULL,\n"
         "  read_mark bigint,\n"
         "  write_mark bigint\n"
-        ") WITH (fillfactor = 50)"  # room for the next version of a row beside it
+        ") WITH (fillfactor = 50)"  # room for the next version of a row on its page
     ),
     enter=(
         "INSERT INTO {t} AS m (name, mark, seen_at) VALUES (:name, :mark, {now}) "
@@ -120,8 +122,8 @@ MYSQL = Dialect(
         "seen_at = IF(:mark >= mark, {now}, seen_at), "
         "mark = LAST_INSERT_ID(GREATEST(mark, :mark))"
     ),
-    # It tells the mark of the writers. MySQL assigns from left to right, and what follows uses what
-    # was assigned before: first write_mark, by which the others decide, then mark.
+    # It returns the mark of the writers. MySQL assigns from left to right, and later expressions
+    # use the new values: first write_mark, on which the others depend, then mark.
     enter_reading=(
         "INSERT INTO {t} (name, mark, seen_at, read_mark, write_mark) "
         "VALUES (UNHEX(:name), :mark, {now}, :mark, LAST_INSERT_ID(0)) ON DUPLICATE KEY UPDATE "
@@ -141,19 +143,19 @@ _ALL = {"sqlite": SQLITE, "postgresql": POSTGRESQL, "mysql": MYSQL, "mariadb": M
 
 
 class Statements(NamedTuple):
-    """What is said about one table of marks."""
+    """The statements for one table of marks."""
 
     schema: str
     exists: str
-    """Asked before ``create`` where that would warn; else empty."""
+    """The query before ``create`` where that would warn; else empty."""
     create: str
     columns: str
-    """Asked after ``create``: a table that was made before there were readers lacks two."""
+    """The query after ``create`` for the columns: an older table lacks the two of readers."""
     extend: tuple[str, ...]
     enter: str
     enter_reading: str
     look: str
-    """All columns, whichever there are."""
+    """The query for all columns of a name, with those of readers or without."""
     look_locked: str
     reset: str
     reset_readers: str
@@ -161,7 +163,7 @@ class Statements(NamedTuple):
 
 
 def find(name: object) -> Dialect:
-    """The dialect of that name."""
+    """Return the dialect of that name."""
     found = _ALL.get(name) if isinstance(name, str) else None
     if found is None:
         what = "name a dialect" if name is None else f"there is no dialect {name!r}"
@@ -170,7 +172,7 @@ def find(name: object) -> Dialect:
 
 
 def statements(dialect: Dialect, table: str) -> Statements:
-    """The statements for a table whose name has been checked."""
+    """Return the statements for a table whose name has been checked."""
     t, now, key = quote(table, dialect.quotes), dialect.now, dialect.key
     schema = dialect.schema.format(t=t)
     look = f"SELECT * FROM {t} WHERE name = {key}"
@@ -196,7 +198,7 @@ def statements(dialect: Dialect, table: str) -> Statements:
 
 
 def _extend(t: str, table: str, dialect: Dialect) -> tuple[str, ...]:
-    """Add the columns of the readers."""
+    """Return the statements that add the columns of readers."""
     if dialect is POSTGRESQL:
         more = (f"ADD COLUMN IF NOT EXISTS {column} bigint" for column in READERS)
         return (_alone(f"ALTER TABLE {t} {', '.join(more)}", table),)
@@ -204,13 +206,13 @@ def _extend(t: str, table: str, dialect: Dialect) -> tuple[str, ...]:
 
 
 def _alone(schema: str, table: str) -> str:
-    """PostgreSQL fails when two create the same table at once, though each says IF NOT EXISTS."""
+    """Wrap DDL in an advisory lock: a concurrent IF NOT EXISTS fails in PostgreSQL."""
     lock = f"PERFORM pg_advisory_xact_lock(hashtext('fencelock {table}'));"
     return f"DO $fencelock$ BEGIN {lock} {schema}; END $fencelock$"
 
 
 def _exists(table: str) -> str:
-    """MySQL sends a note when the table is there, which drivers make a warning of."""
+    """Return the query for a table: MySQL's note that it exists would become a driver's warning."""
     home, _, name = table.rpartition(".")
     where = f"table_schema = {repr(home) if home else 'DATABASE()'} AND table_name = {name!r}"
     return f"SELECT 1 FROM information_schema.tables WHERE {where}"

@@ -32,7 +32,7 @@ class DjangoAdapter:
             with self._connection.cursor() as cursor:
                 return run(steps, partial(_execute, cursor))
         except Exception as error:
-            errors.meet(error, table)
+            errors.raise_mapped(error, table)
             raise
 
     def _belongs(self) -> bool:

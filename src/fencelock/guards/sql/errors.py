@@ -1,10 +1,10 @@
-"""Translate the errors of databases and their drivers into ours: one table.
+"""Map the errors of databases and their drivers to ours: one table.
 
 Nothing has happened in any case: the statement was part of a transaction that is not committed.
 
-Passed on as they are: deadlocks, serialization failures, and waits for a lock that took too long.
-They mean that the whole transaction is to be tried again, and whoever does that, be it the caller
-or a toolkit, knows them by the driver's own errors.
+Passed on unchanged: deadlocks, serialization failures, and lock timeouts. After these the whole
+transaction must be retried, and the caller or the toolkit that does so recognizes them by the
+driver's own errors.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ...errors import Denied, EngineError, FencelockError, Misconfigured, Unavai
 from .dialects import READERS
 from .steps import Table, readers_of
 
-__all__ = ["meet", "words"]
+__all__ = ["message_of", "raise_mapped"]
 
 _DATABASE_ERRORS = {"DatabaseError", "InterfaceError", "OSError", "PostgresError", "MySQLError"}
 _UNREACHABLE = {"OperationalError", "InterfaceError", "OSError"}
-_CLOSED = {"Connection closed", "no active connection"}  # what aiosqlite says, with a ValueError
+_CLOSED = {"Connection closed", "no active connection"}  # aiosqlite's messages, in a ValueError
 
-# SQLSTATEs of PostgreSQL, of which the first two characters are a class.
+# SQLSTATEs of PostgreSQL; their first two characters are the class.
 _PG_AGAIN = ("40", "55P03", "57014")
 _PG_AWAY = ("08", "53", "57P", "25006", "58")
 _PG_ABSENT = ("42P01", "42703", "3F000")
@@ -33,32 +33,32 @@ _MYSQL_DENIED = {1044, 1045, 1142, 1143, 1227}
 _MYSQL_AWAY = {0, 1021, 1040, 1047, 1053, 1114, 1158, 1159, 1160, 1161, 1290, 1792, 1836, 1927}
 
 _SQLITE_AGAIN = {5, 6}  # busy, locked
-_SQLITE_AWAY = {7, 9, 10, 13, 14}  # memory, interrupt, disk, full, cannot be opened
+_SQLITE_AWAY = {7, 9, 10, 13, 14}  # out of memory, interrupt, I/O error, full, cannot open
 
 
-# "LINE 1: UPDATE …" of PostgreSQL, with a caret below; and how databases name a column.
+# "LINE 1: UPDATE …" of PostgreSQL, with a caret below; and the column in an error message.
 _PICTURE = re.compile(r"LINE \d+:")
 _COLUMN = re.compile(r"(?i)column:? (?:named )?([\w.\"'`]+)")
 
 
-def meet(error: Exception, where: Table) -> None:
-    """Raise what an error of a database means, or return when it is to be passed on as it is."""
+def raise_mapped(error: Exception, where: Table) -> None:
+    """Raise our error for an error of a database; return if it is passed on unchanged."""
     if isinstance(error, FencelockError):
         return
     found: Any = getattr(error, "orig", None) or error.__cause__ or error
     names = {kind.__name__ for kind in (*type(error).__mro__, *type(found).__mro__)}
     if not names & _DATABASE_ERRORS and str(error) not in _CLOSED:
-        return  # not about a database: a mistake in the caller's parameters, or ours
+        return  # not of a database: a mistake in the caller's parameters, or ours
     kind = _kind(found, names)
     if kind is None:
         return
-    said = words(found)
+    said = message_of(found)
     text = f"{where.name} could not be asked ({said})"
     raise kind(f"{text}; nothing happened{_advice(kind, where, said)}") from error
 
 
-def words(error: BaseException) -> str:
-    """What the database said, in one line, without the picture of the statement."""
+def message_of(error: BaseException) -> str:
+    """Return the database's message in one line, without the excerpt of the statement."""
     lines = [line.strip() for line in str(error).splitlines()]
     kept = [line for line in lines if line.strip("^ ") and not _PICTURE.match(line)]
     return " ".join(kept) or type(error).__name__

@@ -1,11 +1,11 @@
 """Keep the mark in a column of the row that it protects: check and write are one statement.
 
-It protects this row and nothing else: a row that is inserted or deleted has no mark before or
-afterward. What concerns several rows or tables is for SqlGuard.
+It protects this row and nothing else: a row has no mark before its insert or after its deletion. To
+protect several rows or tables, use SqlGuard.
 
-The column is the highest mark of all. For readers the row has two more: ``fence_write`` is what the
-mark was among writers, and ``fence_read`` says of which mark that was told. Who only writes needs
-neither of them.
+The column is the highest mark of all. For readers the row has two more: ``fence_write`` is the mark
+of the writers, and ``fence_read`` is the mark to which that belongs. Without readers neither is
+needed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class RowGuard:
         ALTER TABLE stock ADD COLUMN fence_read bigint      -- these two for readers only
         ALTER TABLE stock ADD COLUMN fence_write bigint
 
-    ``key`` are the columns and values that say which row: its primary key. It also says what a bare
-    fence is for, so that needs no name.
+    ``key`` are the columns and values that identify the row: its primary key. For a bare fence it
+    also serves as the name.
     """
 
     def __init__(
         self, table: str, column: str = "fence", epoch: int = 0, dialect: str | None = None
     ) -> None:
-        claim(1, "any", epoch)  # says so if the epoch is none
+        claim(1, "any", epoch)  # raises if the epoch is invalid
         self.table = check_identifier(table, "table", dotted=True)
         self.column = check_identifier(column, "column")
         self.epoch = epoch
@@ -65,10 +65,10 @@ class RowGuard:
         """Raise the mark of the row before it is read, or raise StaleFence.
 
         The row is locked until the transaction ends, so any statement may change it then. Outside
-        of a transaction it shuts older holders out, but only ``update`` is safe afterward.
+        of a transaction it shuts out older holders, but only ``update`` is safe afterward.
 
-        Only a higher writer shuts a reader out. ``reading`` says of a bare fence that it is a read
-        lock's; a lease says so itself.
+        A reader is refused by a higher writer only. ``reading`` says of a bare fence that it is a
+        read lock's; a lease says so itself.
         """
         _check_mapping(key)
         found = self._claim(lease, key, name, reading)
@@ -88,7 +88,7 @@ class RowGuard:
     ) -> Any:
         """Write values to the row and raise its mark, in one statement, or raise StaleFence.
 
-        Needs no transaction, and belongs to the one that is open. MissingRow: there is no such row.
+        It needs no transaction, but is part of one that is open. MissingRow: there is no such row.
         """
         _check_mapping(key)
         _check_mapping(values)
@@ -122,9 +122,9 @@ class RowGuard:
         return over.run(_update(over.dialect, rows, self.table, key, values, found), self._where)
 
     def mark(self, connection: Any, key: Mapping[str, object], *, reading: bool = False) -> Any:
-        """The mark of the row, in epoch 0 the highest fence that it has seen.
+        """Return the mark of the row, in epoch 0 the highest fence that it has seen.
 
-        With ``reading``, that of the writers, which a reader must not be below.
+        With ``reading``, the mark of the writers, which a reader must not be below.
         """
         _check_mapping(key)
         over = adapt(connection, self._dialect)
@@ -132,10 +132,10 @@ class RowGuard:
         return over.run(steps, self._where)
 
     def reset(self, connection: Any, key: Mapping[str, object], to: int = 0) -> Any:
-        """Set the mark of a row, also to a smaller fence than it has seen.
+        """Set the mark of a row, even to a smaller fence than it has seen.
 
-        Whoever still holds a lease with a fence above is accepted again: stop them first, or give
-        all guards a new epoch instead.
+        Holders of a lease with a higher fence are accepted again: stop them first, or give all
+        guards a new epoch instead.
         """
         found = claim(to, "row", self.epoch) if to != 0 else Claim("row", 0, self.epoch)
         over = adapt(connection, self._dialect)
@@ -154,12 +154,12 @@ class _RowSql(NamedTuple):
     enter_reading: str
     look: str
     look_at_all: str
-    """The whole row, with the columns of readers if it has them."""
+    """The query for the whole row, with the columns of readers if it has them."""
     reset: str
     reset_readers: str
 
     def marks(self, looked: Result) -> MarkPair:
-        """The marks of a row, of one without the columns of readers, too."""
+        """Return the marks of a row, also of one without the columns of readers."""
         names = (name.lower() for name in looked.columns)
         row = dict(zip(names, looked.row or (), strict=True))
         read, write = (name.lower() for name in readers_of(self.column))
@@ -178,7 +178,7 @@ def _update(
 ) -> Steps[None]:
     which = _parameters("k", key)
     given = {**which, **_parameters("v", values), "mark": found.mark}
-    for _ in range(_ATTEMPTS):  # more than one only when the row appears just now
+    for _ in range(_ATTEMPTS):  # more than one only if the row has just appeared
         if (yield Statement(sql.update, given)).changed > 0:
             return
         row = (yield Statement(sql.look + dialect.locked, which, fetch=True)).row
@@ -190,7 +190,7 @@ def _update(
             marks = sql.marks((yield look))
             raise found.stale(highest, "read" if marks.written < marks.highest else "write")
         if highest == found.mark and not dialect.counts_matched:
-            return  # found, and like this already
+            return  # found, and already up to date
     raise _unsteady(table, key)
 
 
@@ -206,7 +206,7 @@ def _enter_reading(
             raise _missing(table, key)
         marks = sql.marks(looked)
         if marks.admit(found) == marks and not dialect.counts_matched:
-            return  # found, and like this already
+            return  # found, and already up to date
     raise _unsteady(table, key)
 
 
@@ -246,7 +246,7 @@ def _parameters(letter: str, given: Mapping[str, object]) -> dict[str, object]:
 def _statements(
     dialect: Dialect, table: str, fence: str, key: tuple[str, ...], values: tuple[str, ...]
 ) -> _RowSql:
-    """The statements for one row, its identifiers checked and quoted."""
+    """Return the statements for one row, with checked and quoted identifiers."""
     quotes = dialect.quotes
     if not key:
         raise UsageError("a row is found by at least one column: pass key={'id': ...}")
@@ -267,7 +267,7 @@ def _statements(
     return _RowSql(
         column=fence,
         update=f"UPDATE {t} SET {assigned}{f} = :mark WHERE {where} AND COALESCE({f}, 0) <= :mark",
-        # In an order in which none uses what was assigned before it: MySQL would take the new.
+        # In an order in which no expression uses an assigned column: MySQL would use the new value.
         enter_reading=(
             f"UPDATE {t} SET {write} = {written}, {read} = {highest}, {f} = {highest} "
             f"WHERE {where} AND {written} <= :mark"
@@ -280,7 +280,7 @@ def _statements(
 
 
 def check_writer(found: Claim) -> Claim:
-    """Refuse a reader where a mapped class or model knows only the column of the highest mark."""
+    """Return a writer's claim; refuse a reader's, as mapped classes and models have one mark."""
     if found.reading:
         raise UsageError(
             f"{found.name!r} is held for reading, and a class with a fence keeps one mark, which "

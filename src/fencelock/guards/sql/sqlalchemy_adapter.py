@@ -1,7 +1,7 @@
 """Execute over SQLAlchemy's Connection or Session, and those of asyncio.
 
-Statements go through SQLAlchemy, which writes their parameters as the driver wants them and knows
-that a transaction has begun.
+Statements go through SQLAlchemy, which passes their parameters in the driver's style and knows that
+a transaction has begun.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SqlalchemyAdapter:
 
 
 def is_async_session(given: object) -> TypeGuard[AsyncSession]:
-    """Whether it is a session of asyncio."""
+    """Return whether it is SQLAlchemy's AsyncSession."""
     return _is_of_asyncio(given, "AsyncSession")
 
 
@@ -65,7 +65,11 @@ def _is_async(given: object) -> TypeGuard[AsyncSession | AsyncConnection]:
 
 
 def _is_of_asyncio(given: object, kind: str) -> bool:
-    """Whoever has one has imported the module; it cannot be imported where greenlet is missing."""
+    """Return whether it is of this class of SQLAlchemy's asyncio module.
+
+    The module is not imported, as that fails without greenlet; a program with such an object has
+    imported it.
+    """
     module = sys.modules.get("sqlalchemy.ext.asyncio")
     return module is not None and isinstance(given, getattr(module, kind))
 
@@ -87,12 +91,15 @@ def _run(
             transactions.demand(_belongs(connection))
         return run(steps, partial(_execute, connection, remembers))
     except Exception as error:
-        errors.meet(error, table)
+        errors.raise_mapped(error, table)
         raise
 
 
 def _belongs(connection: Connection) -> bool | None:
-    """SQLAlchemy says that a transaction has begun even where each statement is one of its own."""
+    """Return whether the next change is in a transaction, or None if unknown.
+
+    By the driver's state: SQLAlchemy reports a transaction even in autocommit mode.
+    """
     pooled = connection.connection
     if getattr(pooled.dbapi_connection, "autocommit", None) is True:
         return False

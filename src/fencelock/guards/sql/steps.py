@@ -1,7 +1,7 @@
 """The statements of a guard, apart from how they are executed.
 
-A guard is a generator: it yields statements, gets their results, and returns or raises. So it is
-written once, and runs over a blocking driver, one of asyncio, SQLAlchemy and Django alike.
+A guard is a generator: it yields statements, is sent their results, and returns or raises. So it is
+written once, for blocking drivers, asyncio, SQLAlchemy and Django alike.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ class Statement(NamedTuple):
     sql: str
     parameters: Mapping[str, object]
     fetch: bool = False
-    """It is a query, whose first row is wanted."""
+    """Whether it is a query, whose first row is fetched."""
 
 
 class Result(NamedTuple):
-    """What a statement returned."""
+    """The result of a statement."""
 
     changed: int
-    """How many rows were."""
+    """How many rows were changed."""
     last_insert_id: int | None = None
-    """What MySQL was told to remember with LAST_INSERT_ID."""
+    """The value that the statement set with MySQL's LAST_INSERT_ID."""
     row: tuple[Any, ...] | None = None
     columns: tuple[str, ...] = ()
-    """What the values of a row are called."""
+    """The names of the columns of a query."""
 
 
 class Table(NamedTuple):
-    """The table of the marks, for messages."""
+    """The table with the marks, for messages."""
 
     name: str
     column: str = ""
-    """The column of the mark, where it is in a table of the caller's."""
+    """The column of the mark in a table of the caller's; empty for a table of marks."""
 
 
 def readers_of(column: str) -> tuple[str, str]:
-    """The columns that a row of the caller's needs for readers."""
+    """Return the columns of readers in a table of the caller's."""
     return f"{column}_read", f"{column}_write"
 
 

@@ -1,14 +1,14 @@
-"""Search for one order of the operations that explains all answers of a lock (linearizability).
+"""The search for one order of the operations that explains all answers of a lock (linearizability).
 
 The specification is a lock that is free or held by one acquisition. An operation takes effect at
-one moment between its invocation and its end; one that is unknown does so at any later moment, or
-never. A lease may end by itself once there is a reason: its holder gave it up, was told, paused or
-killed, or its end is not known.
+one moment between its invocation and its end; one whose outcome is unknown does so at any later
+moment, or never. A lease may end by itself once there is a reason: its holder gave it up, was told,
+paused or killed, or its end is not known.
 
 The search goes through the events in their order (Wing and Gong; Lowe's form of it) and keeps every
-state that can explain what was seen so far. A state is who holds the lock and which of the pending
-operations have happened. Of two states that differ only in what else has optionally happened, the
-one where less has can explain all that the other can, so it alone is kept.
+state that can explain what was seen so far. A state is the holder of the lock and the set of
+pending operations that have happened. Of two states that differ only in the optional operations
+that have happened, the one with fewer can explain all that the other can, so it alone is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Undecided(Exception):
 
 
 class _Step(NamedTuple):
-    """Something that may take effect."""
+    """One thing that may take effect: an operation, or the expiry of a lease."""
 
     key: int
     what: str
@@ -43,9 +43,9 @@ class _Step(NamedTuple):
 class _State(NamedTuple):
     holder: int
     done: frozenset[int]
-    """Pending operations that have happened and must end yet."""
+    """Pending operations that have happened and have yet to end."""
     spent: frozenset[int]
-    """Optional ones that have happened."""
+    """Optional steps that have happened."""
 
 
 def linearizable(history: History, promises: Promises) -> list[Violation]:
@@ -88,11 +88,11 @@ def _steps(lock: Tenures, troubles: Troubles) -> list[_Step]:
 
 
 def _may_end_at(tenure: Tenure, troubles: Troubles) -> float:
-    """From when on the engine may have ended a lease by itself."""
+    """Return the moment from which on the engine may have ended a lease by itself."""
     pauses = [
-        max(spell.begin, tenure.asked_at)
-        for spell in troubles.pauses(tenure.client)
-        if spell.end >= tenure.asked_at
+        max(pause.begin, tenure.asked_at)
+        for pause in troubles.pauses(tenure.client)
+        if pause.end >= tenure.asked_at
     ]
     reasons = [tenure.lost_at, tenure.told_at, tenure.crashed_at, *pauses]
     if not tenure.gave_back:
@@ -101,7 +101,7 @@ def _may_end_at(tenure: Tenure, troubles: Troubles) -> float:
 
 
 def _holder_of(one: Operation, holders: dict[int, Tenure]) -> int:
-    """The acquisition that an operation is about: by its fence, else the latest of its client."""
+    """Return the acquisition that an operation is about: by fence, else its client's latest."""
     found = 0
     for holder, tenure in holders.items():
         if tenure.client == one.client and tenure.granted_at <= one.begin:
@@ -137,7 +137,7 @@ def _search(name: str, steps: list[_Step], history: History) -> Violation | None
 
 
 def _explore(states: set[_State], pending: dict[int, _Step]) -> set[_State]:
-    """All states that can be reached by letting pending operations happen."""
+    """Return all states that can be reached by letting pending operations happen."""
     kept: dict[tuple[int, frozenset[int]], list[frozenset[int]]] = {}
     fresh, count = list(states), 0
     while fresh:
@@ -155,7 +155,7 @@ def _explore(states: set[_State], pending: dict[int, _Step]) -> set[_State]:
 
 
 def _after(state: _State, step: _Step) -> _State | None:
-    """The state after an operation, or None where it cannot have happened."""
+    """Return the state after a step, or None if it cannot have happened."""
     if step.key in state.done or step.key in state.spent:
         return None
     if step.what == "acquire":

@@ -1,11 +1,11 @@
-"""Derive from a history who held what from when to when, and which faults befell whom.
+"""The tenures in a history (which client held what, and when), and the faults of each client.
 
-Three ends of a tenure are told apart, because each answers another question. It is *believed in*
-until its holder gives it back or learns that it is lost. It is *over* when the engine is known to
-have ended it. It is *possible* as long as the engine may still keep the lock for it.
+A tenure has three different ends, because each answers another question. It is *believed in* until
+its holder gives it back or learns that it is lost. It is *over* when the engine is known to have
+ended it. It is *possible* as long as the engine may still keep the lock for it.
 
-Tenures of one name may go on at the same time, unless one of them *excludes* the other: any two of
-a mutex, two of one slot of a semaphore, two of a read/write lock one of which writes.
+Tenures of one name may overlap, unless one of them *excludes* the other: any two of a mutex, two of
+one slot of a semaphore, two of a read/write lock one of which writes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..promises import Promises
 
 NEVER = math.inf
 LOSSES = ("lost", "told", "expired")
-TOO_LATE = ("", "it was no longer ours")  # a release that failed and says more had another reason
-KINDS = {"semaphore": "semaphore", "read": "rwlock", "write": "rwlock"}  # of a name, by the role
+TOO_LATE = ("", "it was no longer ours")  # a failed release with another text had another reason
+KINDS = {"semaphore": "semaphore", "read": "rwlock", "write": "rwlock"}  # of a name, by role
 _BEGINS = {"pause": "resume", "partition": "heal", "crash": "restart"}
 
 
@@ -33,37 +33,37 @@ class Tenure(NamedTuple):
     asked_at: float
     granted_at: float
     left_at: float
-    """When the holder began to give it back."""
+    """When the holder began to release it."""
     freed_at: float
-    """When the answer to that came, if it did."""
+    """When the reply to the release came; NEVER if it did not."""
     lost_at: float
-    """The first word, from whomever, that it has ended."""
+    """When any note first reported that it has ended."""
     told_at: float
     """When the holder itself knew that it has ended."""
     crashed_at: float
     released: bool
-    """The engine keeps it no more: it was given back, or had ended before."""
+    """Whether the engine surely keeps it no more: it was released, or had ended before."""
     gave_back: bool
-    """It was the holder that ended it."""
+    """Whether the holder's release ended it."""
     events: tuple[int, ...]
     ttl: float
-    """How long it lasts, or 0 where that is not known."""
+    """How many seconds it lasts; 0 if unknown."""
     role: str = ""
     units: int = 1
     limit: int = 1
     slot: int | None = None
     downgraded_at: float = NEVER
-    """When a writer was content to read: from before it said so."""
+    """When a writer began to request a downgrade: from then on it counts as a reader."""
     until: float = NEVER
-    """When it ends without a word, because nobody renews it."""
+    """When it ends without a report, if it is not renewed."""
 
     @property
     def believed_until(self) -> float:
-        """When the holder stopped to act on it."""
+        """When the holder stopped acting on it."""
         return min(self.left_at, self.told_at, self.crashed_at)
 
     def possible_until(self, promises: Promises) -> float:
-        """Until when the engine may have kept the lock for it."""
+        """Return until when the engine may have kept the lock for it."""
         if self.released:
             return self.freed_at
         if self.until < NEVER:
@@ -72,7 +72,7 @@ class Tenure(NamedTuple):
         return heard_of + promises.ttl + promises.slack
 
     def excludes(self, later: Tenure) -> bool:
-        """Whether it must have ended before another of its name is granted."""
+        """Return whether it must have ended before ``later``, of the same name, is granted."""
         kind = kind_of(self.role)
         if kind == "semaphore":
             return self.slot is not None and self.slot == later.slot
@@ -83,12 +83,12 @@ class Tenure(NamedTuple):
 
 
 def kind_of(role: str) -> str:
-    """The kind of name that is held in a role: names of two kinds have nothing in common."""
+    """Return the kind of name that a role belongs to: names of two kinds have nothing in common."""
     return KINDS.get(role, "lock")
 
 
-class Spell(NamedTuple):
-    """A time in which somebody was disturbed."""
+class Disturbance(NamedTuple):
+    """A period in which a client or the engine was disturbed."""
 
     verb: str
     begin: float
@@ -96,61 +96,63 @@ class Spell(NamedTuple):
 
 
 class Troubles:
-    """Who was paused, cut off or killed, and when."""
+    """The periods in which each client and the engine were paused, cut off or dead."""
 
     def __init__(self, history: History, promises: Promises) -> None:
         self._known = {event.client for event in history if event.kind == "invoke"}
-        self._spells: dict[str, list[Spell]] = {}
+        self._disturbances: dict[str, list[Disturbance]] = {}
         for event in history:
             if event.kind == "note":
                 self._take(event, promises)
 
     def _take(self, event: Event, promises: Promises) -> None:
         who = event.client if event.client in self._known else ""
-        spells = self._spells.setdefault(who, [])
+        disturbances = self._disturbances.setdefault(who, [])
         if event.verb in _BEGINS:
-            spells.append(Spell(event.verb, event.at, NEVER))
+            disturbances.append(Disturbance(event.verb, event.at, NEVER))
         elif event.verb in _BEGINS.values():
-            for index, spell in enumerate(spells):
-                if spell.end == NEVER and _BEGINS[spell.verb] == event.verb:
-                    spells[index] = spell._replace(end=event.at)
+            for index, disturbance in enumerate(disturbances):
+                if disturbance.end == NEVER and _BEGINS[disturbance.verb] == event.verb:
+                    disturbances[index] = disturbance._replace(end=event.at)
         elif event.verb == "clock":
-            spells.append(Spell(event.verb, event.at, event.at + promises.ttl))
+            disturbances.append(Disturbance(event.verb, event.at, event.at + promises.ttl))
 
-    def pauses(self, client: str) -> list[Spell]:
-        """When a client did not run."""
-        return [spell for spell in self._spells.get(client, ()) if spell.verb == "pause"]
+    def pauses(self, client: str) -> list[Disturbance]:
+        """Return the periods in which a client was paused."""
+        return [one for one in self._disturbances.get(client, ()) if one.verb == "pause"]
 
     def between(self, client: str, since: float, until: float, after: float = 0.0) -> bool:
-        """Whether anything disturbed a client or the engine in a time, or shortly before it."""
-        spells = [*self._spells.get(client, ()), *self._spells.get("", ())]
-        return any(spell.begin <= until and spell.end + after >= since for spell in spells)
+        """Return whether anything disturbed a client or the engine in a period, or in the ``after``
+        seconds before it."""
+        disturbances = [*self._disturbances.get(client, ()), *self._disturbances.get("", ())]
+        return any(one.begin <= until and one.end + after >= since for one in disturbances)
 
     def last_before(self, client: str, moment: float) -> float:
-        """When all was over that disturbed a client or the engine before a moment."""
-        spells = [*self._spells.get(client, ()), *self._spells.get("", ())]
-        return max((spell.end for spell in spells if spell.begin <= moment), default=-NEVER)
+        """Return when the last disturbance of a client or the engine that began before a moment
+        ended."""
+        disturbances = [*self._disturbances.get(client, ()), *self._disturbances.get("", ())]
+        return max((one.end for one in disturbances if one.begin <= moment), default=-NEVER)
 
     def crash_after(self, client: str, moment: float) -> float:
-        """When a client that ran at a moment was killed, if it was."""
-        crashes = [s.begin for s in self._spells.get(client, ()) if s.verb == "crash"]
+        """Return when a client that ran at a moment was killed, or NEVER."""
+        crashes = [one.begin for one in self._disturbances.get(client, ()) if one.verb == "crash"]
         return min((crash for crash in crashes if crash >= moment), default=NEVER)
 
     def running_since(self, client: str, moment: float) -> float:
-        """The first time from a moment on at which a client runs."""
+        """Return the first time from a moment on at which a client runs."""
         return self.having_run(client, moment, 0.0)
 
     def having_run(self, client: str, moment: float, seconds: float) -> float:
-        """When a client has run for so long since a moment: what it was paused does not count."""
-        for spell in sorted(self.pauses(client), key=lambda spell: spell.begin):
-            if spell.end > moment and spell.begin <= moment + seconds:
-                seconds -= max(0.0, spell.begin - moment)
-                moment = spell.end
+        """Return when a client has run for so many seconds since a moment, not counting pauses."""
+        for pause in sorted(self.pauses(client), key=lambda pause: pause.begin):
+            if pause.end > moment and pause.begin <= moment + seconds:
+                seconds -= max(0.0, pause.begin - moment)
+                moment = pause.end
         return moment + seconds
 
 
 class Tenures(NamedTuple):
-    """All that the checkers of one name of one kind look at."""
+    """The tenures and operations of one name of one kind."""
 
     name: str
     kind: str
@@ -162,7 +164,7 @@ class Tenures(NamedTuple):
 
 
 def locks(history: History, *kinds: str) -> Iterator[Tenures]:
-    """Each name of these kinds, or of any, with its tenures in the order of their grants."""
+    """Iterate over the names of these kinds, or of any, with tenures in the order of grants."""
     operations = history.operations("acquire", "release", "renew", "downgrade")
     ends = [e for e in history if e.kind == "note" and e.verb in (*LOSSES, "crash")]
     by_name: dict[tuple[str, str], list[Operation]] = {}
@@ -244,12 +246,12 @@ def _hold(
 
 
 def is_too_late(release: Operation) -> bool:
-    """Whether a release found that the lease had ended before."""
+    """Return whether a release found that the lease had ended before."""
     return release.outcome == "fail" and release.detail in TOO_LATE
 
 
 def _is_about(fence: int, at: float, one: Operation, span: tuple[float, float]) -> bool:
-    """By its fence; where none is known, it is about the latest tenure of its client."""
+    """Return whether a fence is this tenure's; if unknown, whether the time is within its span."""
     if fence and one.fence:
         return fence == one.fence
     return span[0] <= at < span[1]

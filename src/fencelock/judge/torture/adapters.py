@@ -1,8 +1,8 @@
-"""Give every library that is tortured one interface, so that each does the same work.
+"""The interface of every library that is tortured, so that each does the same work.
 
 An adapter returns a hold, or None when the lock could not be acquired in time, or raises:
-``Failed`` when nothing happened, ``Doubt`` when it may have. Those of fencelock are here, in both
-flavors; ``peers.py`` has those of other libraries.
+``Failed`` when nothing happened, ``Doubt`` when it may have. The adapters of fencelock are here, in
+both flavors; ``peers.py`` has those of other libraries.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 Flavor: TypeAlias = Literal["threads", "asyncio"]
 
-WHO = "client"  # in what others see of a holder or waiter
-OPEN_S = 60.0  # connecting through a broken network must end some time
+WHO = "client"  # the key of a client's name in the metadata of a holder or waiter
+OPEN_S = 60.0  # connecting through a broken network must end at some point
 
 
 class Wish(NamedTuple):
-    """What a client wants of a name: a mutex, unless it says more."""
+    """The kind of lock that a client wants under a name: by default a mutex."""
 
     role: str = ""
     """semaphore, read or write, as in a history."""
     limit: int = 0
-    """How many may hold the semaphore."""
+    """The limit of the semaphore."""
 
     @property
     def units(self) -> tuple[int, int]:
-        """How many it takes, and of how many, as in a history."""
+        """How many units it takes, and of how many, as in a history."""
         if self.role == "semaphore":
             return 1, self.limit
         if self.role:
@@ -47,35 +47,35 @@ MUTEX = Wish()
 
 
 class Failed(Exception):
-    """It could not be done, and surely was not."""
+    """The call failed, and surely did nothing."""
 
 
 class Doubt(Exception):
-    """There was no answer: it may have been done."""
+    """The call had no answer: it may have taken effect."""
 
 
 class Hold(ABC):
     """A lock that was acquired."""
 
     fence: int = 0
-    """0 where the library has none."""
+    """0 if the library has none."""
     ttl: float = 0.0
-    """For how long the engine keeps the lock for a holder that sends nothing."""
+    """For how many seconds the engine keeps the lock for a holder that sends nothing."""
     slot: int | None = None
-    """Which slot of a semaphore it is."""
+    """Its slot of a semaphore."""
     until: float = 0.0
-    """On the clock that all processes share: when it ends, where nobody renews it, or 0."""
+    """When it ends, on the clock that all processes share, if it is never renewed; else 0."""
 
     @abstractmethod
     def check(self) -> str:
-        """Why it holds no more, as far as the library knows, or nothing."""
+        """Return why it no longer holds, as far as the library knows, or an empty string."""
 
     @abstractmethod
     def release(self) -> bool:
-        """Give it back; False when it was no longer ours."""
+        """Release the lock; return False if it was no longer held."""
 
     def lost_at(self) -> float | None:
-        """Since when the holder could know that it is lost; None while it is not."""
+        """Return since when the holder could know that it is lost; None while it is not."""
         return None
 
 
@@ -95,10 +95,10 @@ class LockAdapter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the engine."""
+        """Close the connections to the engine."""
 
     def sweep(self, prefix: str) -> None:
-        """Remove what is left of names that begin like this."""
+        """Remove what is left of names with this prefix."""
 
 
 class FencelockAdapter(LockAdapter):
@@ -120,7 +120,7 @@ class FencelockAdapter(LockAdapter):
         return None if lease is None else FencelockHold(lease, lease.release)
 
     def describe(self, wish: Wish, name: str, ttl: float, timeout: float) -> sync.Lock:
-        """What is to be acquired; an engine that has no such thing refuses it here."""
+        """Return the lock to acquire; an engine without such a lock refuses it here."""
         client, meta = self.client, self._meta
         if wish.role == "semaphore":
             return client.semaphore(name, limit=wish.limit, ttl=ttl, timeout=timeout, meta=meta)
@@ -137,11 +137,11 @@ class FencelockAdapter(LockAdapter):
             for holding in self.client.scan(prefix):
                 self.client.revoke(holding.name, "the torture is over")
         except FencelockError:
-            pass  # an engine that cannot do it ends what is left with its ttl
+            pass  # an engine that cannot do it lets what is left expire
 
 
 class FencelockAsyncAdapter(LockAdapter):
-    """fencelock, for asyncio: in an event loop that runs in a thread beside."""
+    """fencelock, for asyncio: in an event loop that runs in a thread of its own."""
 
     fenced = True
 
@@ -207,7 +207,7 @@ class FencelockHold(Hold):
         return ""
 
     def lost_at(self) -> float | None:
-        """By the lease's own arithmetic: whoever asked it after that moment was told."""
+        """Return the end of the lease by its own clock: a check after that moment reported it."""
         if not self._lease.lost.is_set():
             return None
         return self._lease._hold.valid_until()  # pyright: ignore[reportPrivateUsage]
@@ -220,7 +220,7 @@ class FencelockHold(Hold):
 
 
 def _granted(acquire: Callable[[], T]) -> T | None:
-    """The lease, or None when not acquired in time; ``Failed`` or ``Doubt`` for other errors."""
+    """Return the lease, or None if not acquired in time; raise ``Failed`` or ``Doubt`` else."""
     try:
         return acquire()
     except NotAcquired:

@@ -1,4 +1,4 @@
-"""Start a client process of a torture, record what it writes, freeze it, kill it, restart it.
+"""A client process of a torture, as its parent starts, records, freezes, kills and restarts it.
 
 Each has a process group of its own, so that Ctrl-C reaches the torture alone, which then ends them.
 A thread per process records the lines that it writes, and answers its requests.
@@ -26,7 +26,7 @@ END_S = 10.0
 
 
 class ClientProcess:
-    """One client, through all the processes that it is in turn."""
+    """One client, through all the processes that run it, one after the other."""
 
     def __init__(self, name: str, plan: Plan, counters: SharedCounters) -> None:
         self.name = name
@@ -40,22 +40,22 @@ class ClientProcess:
         self._stop = False
         self.lives = 0
         self.logs: list[list[Event]] = []
-        """What each process has written down."""
+        """The events that each process has recorded."""
         self.ttl = 0.0
         """The longest lease that it was granted."""
         self.tenures = 0
         self.on_checked: Callable[[ClientProcess], None] = lambda _: None
-        """Called when it is about to write."""
+        """Called when the client is about to write."""
 
     def start(self) -> None:
-        """Start a process; it goes to work by itself."""
+        """Start a process and send it its plan; it begins its work by itself."""
         self.lives += 1
         self._said = {}
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,  # a pipe that nobody reads would stop it one day
+            stderr=self._errors,  # a pipe that nobody reads would block it once full
             encoding="utf-8",
             bufsize=1,
             process_group=0,
@@ -79,11 +79,11 @@ class ClientProcess:
         return self._process.pid
 
     def wait_ready(self, within: float = READY_S) -> str:
-        """Wait until it is connected; why it is not, or nothing."""
+        """Wait until it is connected; return why it is not, or an empty string."""
         return "" if self._receives("ready", within) else self.trouble()
 
     def trouble(self) -> str:
-        """Why it has ended: its own words, or the last line of its errors."""
+        """Return why it has ended: the error that it sent, or the last line of its stderr."""
         if "error" in self._said:
             return str(self._said["error"])
         if self._process is None or self._process.poll() is None:
@@ -96,7 +96,7 @@ class ClientProcess:
         self._signal(signal.SIGSTOP)
 
     def halt(self) -> None:
-        """Freeze it, and return when it does nothing any more: the signal itself only asks."""
+        """Freeze it, and return when it has stopped: the signal alone takes effect later."""
         self.freeze()
         if self.running and hasattr(os, "waitid"):
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -105,7 +105,7 @@ class ClientProcess:
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End its process as a power cut does, and keep what it had said until then."""
+        """End its process as a power failure does, and keep what it had sent until then."""
         if self._process is None:
             return
         self._process.kill()
@@ -121,20 +121,20 @@ class ClientProcess:
         self._process = None
 
     def close(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill its process, and delete the file with its stderr."""
         self.kill()
         self._errors.close()
 
     def died(self) -> bool:
-        """Whether its process has ended without being told to."""
+        """Return whether its process has ended by itself before ``stop``."""
         return self._process is not None and self._process.poll() is not None and not self._stop
 
     def stop(self) -> None:
-        """Have it end after the tenure that is under way."""
+        """Let it end after the current tenure."""
         self._stop = True
 
     def wait_done(self, until: float) -> bool:
-        """Wait until it has given everything back."""
+        """Wait until it has released everything or ended; return whether it has."""
         return not self.running or self._receives("done", max(0.0, until - time.monotonic()))
 
     def _signal(self, number: signal.Signals) -> None:
@@ -153,7 +153,7 @@ class ClientProcess:
     def _listen(self, process: subprocess.Popen[str], log: list[Event]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.endswith("\n"):  # else it was killed in the middle of a word
+            if line.endswith("\n"):  # else it was killed in the middle of a line
                 self._take(process, log, json.loads(line))
         with self._news:
             self._said["ended"] = True

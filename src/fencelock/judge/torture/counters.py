@@ -1,9 +1,9 @@
-"""Keep the counters that the clients of a torture increment, with and without a guard.
+"""The counters that the clients of a torture increment, with and without a guard.
 
-Both live in the parent process, so nothing that befalls a client befalls them, and each operation
-takes effect at one moment of one clock. The guarded ones accept a fence that is at least the
-highest seen, and reads count; whoever has a read lock is held to those who may have written. The
-others accept everything, as most resources do.
+Both live in the parent process, so no fault of a client affects them, and each operation takes
+effect at one moment of one clock. The guarded ones accept a fence that is at least the highest
+seen, and reads count; the fence of a read lock is compared with those of writers only. The others
+accept everything, as most resources do.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from ..history import Event
 
 
 class Answer(NamedTuple):
-    """What an operation on a counter came to."""
+    """The result of an operation on a counter."""
 
     accepted: bool
     value: int
 
 
 class SharedCounter:
-    """One number."""
+    """One number, its marks, and the results of its updates."""
 
     def __init__(self) -> None:
         self.value = 0
         self.mark = 0
         """The highest fence that was accepted."""
         self.written = 0
-        """The highest of those who may have written."""
+        """The highest fence of those that may have written."""
         self.writes = 0
         self.refused = 0
         self.lost = 0
-        """Acknowledged updates that a later write did not know of."""
+        """How many acknowledged updates a later write has overwritten unseen."""
 
     def read(self, fence: int | None, reading: bool = False) -> Answer:
-        """Tell the number; ``reading`` says that the fence is that of a read lock."""
+        """Return the number; ``reading`` says that the fence is that of a read lock."""
         return Answer(self._admits(fence, reading), self.value)
 
     def write(self, fence: int | None, seen: int) -> Answer:
-        """Count up from what the writer has read."""
+        """Set the number to one more than the writer has read."""
         if not self._admits(fence):
             return Answer(False, self.value)
         self.lost += self.value - seen
@@ -71,9 +71,9 @@ class SharedCounters:
         self.guarded: dict[str, SharedCounter] = {}
         self.plain: dict[str, SharedCounter] = {}
         self.events: list[Event] = []
-        """What the guarded ones were asked, and answered."""
+        """The operations on guarded counters, and their results."""
         self.losses: list[Event] = []
-        """Each write that made an unguarded one forget what others had written."""
+        """The writes to unguarded counters that overwrote the updates of others."""
 
     def do(
         self,
@@ -85,7 +85,7 @@ class SharedCounters:
         seen: int | None,
         role: str = "",
     ) -> Answer:
-        """One operation, at one moment."""
+        """Do one operation, atomically: a read if ``seen`` is None, else a write."""
         with self._mutex:
             kind = self.plain if fence is None else self.guarded
             counter = kind.setdefault(name, SharedCounter())

@@ -1,8 +1,8 @@
-"""Inject faults into a torture: chosen by a seed, done to real processes.
+"""The faults of a torture: chosen by a seed, injected into real processes.
 
-At every moment at least one client is left in peace, so that the work goes on. Whatever is done to
-a client is undone after a while, and all of it when the nemesis ends. Half of the pauses wait for
-the worst moment: a client has just made sure of its lock, and its write is on the way.
+At every moment at least one client is undisturbed, so that the work goes on. Each fault is undone
+after a while, and all of them when the nemesis ends. Half of the pauses wait for the worst moment:
+a client has just checked its lock, and its write is on the way.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ FAULTS: dict[str, str] = {
     "partition": "cut a client off from the engine for a while",
 }
 ON_THE_WIRE = {"lose", "partition"}
-AIMED = 0.5  # of the pauses
-OFTEN = {"pause": 2}  # what no lock can see coming
+AIMED = 0.5  # the share of pauses that wait for the worst moment
+OFTEN = {"pause": 2}  # faults that are dealt more than once: no lock can foresee a pause
 PACE_TTLS = (0.2, 1.2)  # from one fault to the next
 
 
 def read_faults(text: str) -> tuple[str, ...]:
-    """Which faults are wanted, from a list with commas."""
+    """Parse a comma-separated list of faults."""
     chosen = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     unknown = [word for word in chosen if word not in FAULTS]
     if unknown or not chosen:
@@ -42,7 +42,7 @@ def read_faults(text: str) -> tuple[str, ...]:
 
 
 class Nemesis:
-    """Breaks things, one after the other, until it is told to end."""
+    """Injects one fault after the other until ``end`` is called."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Nemesis:
         self._order = count()
         self._aim = threading.Lock()
         self._armed = 0.0
-        """For how long to freeze whoever is about to write next; 0 when nobody is wanted."""
+        """Seconds to freeze the next client that is about to write; 0 if no pause waits for one."""
         self._next_at = 0.0
         self.counts: Counter[str] = Counter()
         self.events: list[Event] = []
@@ -71,7 +71,7 @@ class Nemesis:
             client.on_checked = self._strike
 
     def step(self) -> None:
-        """Do what is due: undo what has lasted long enough, and begin the next fault."""
+        """Undo the faults that have lasted long enough, and inject the next one when it is time."""
         now = self._now()
         with self._aim:
             while self._due and self._due[0][0] <= now:
@@ -85,7 +85,7 @@ class Nemesis:
                 getattr(self, f"_{self._deal()}")(self._chance.choice(peaceful), ttl)
 
     def end(self) -> None:
-        """Undo everything, and break nothing any more."""
+        """Undo all faults, and inject no more."""
         with self._aim:
             self._faults = ()
             self._armed = 0.0
@@ -93,7 +93,7 @@ class Nemesis:
                 heapq.heappop(self._due)[2]()
 
     def _deal(self) -> str:
-        """The next fault, dealt from a shuffled deck, so that none is left out for long."""
+        """Return the next fault, dealt from a shuffled deck, so that none is left out for long."""
         if not self._deck:
             self._deck = [fault for fault in self._faults for _ in range(OFTEN.get(fault, 1))]
             self._chance.shuffle(self._deck)
@@ -103,7 +103,7 @@ class Nemesis:
         return [client for client in self._clients if client.name not in self._suffering]
 
     def _ttl(self) -> float:
-        """The length of a lease, as the engine grants it; 0 before the first."""
+        """Return the longest ttl that the engine has granted; 0 before the first lease."""
         return max(client.ttl for client in self._clients)
 
     def _pause(self, client: ClientProcess, ttl: float) -> None:
@@ -114,7 +114,10 @@ class Nemesis:
             self._freeze(client, length, "at any moment")
 
     def _strike(self, client: ClientProcess) -> None:
-        """Freeze a client that is about to write; the thread that reads its output calls this."""
+        """Freeze a client that is about to write, if a pause waits for one.
+
+        The thread that reads the client's output calls this.
+        """
         if not self._aim.acquire(blocking=False):
             return
         try:
@@ -136,7 +139,7 @@ class Nemesis:
         self._undo(client, length, resume)
 
     def _kill(self, client: ClientProcess, ttl: float) -> None:
-        client.halt()  # so that all it did was before this moment, and its end comes after
+        client.halt()  # so that all that it did is before the note, and its end after
         self._note(client, "crash")
         client.kill()
         self.counts["kill"] += 1

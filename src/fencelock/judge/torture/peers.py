@@ -1,7 +1,7 @@
-"""Adapters of other libraries' locks: to see what a lock without a fence loses.
+"""Adapters of other libraries' locks, which show what a lock without a fence loses.
 
-Each is used as its own documents show, with a ttl where it takes one, and asked whether it is still
-held before the write wherever it can say so. None of them has a fence: nothing can refuse a holder
+Each is used as its own documentation shows, with a ttl if it takes one, and checked before the
+write if it can say whether it is still held. None of them has a fence: nothing can refuse a holder
 that woke too late, so only the counter without a guard takes part.
 """
 
@@ -19,7 +19,7 @@ from ...errors import Misconfigured, UsageError
 from ...worlds import clock
 from .adapters import Doubt, Failed, FencelockAdapter, FencelockAsyncAdapter, Hold, LockAdapter
 
-CHECKS_EVERY_S = 0.05  # how often they look for a lock that is held: the default is 0.1 s
+CHECKS_EVERY_S = 0.05  # how often they retry a lock that is held: the default is 0.1 s
 
 
 class RedisAdapter(LockAdapter):
@@ -34,7 +34,7 @@ class RedisAdapter(LockAdapter):
         self._redis.close()
 
     def sweep(self, prefix: str) -> None:
-        """Delete the keys that have this in their names: the names are ours alone."""
+        """Delete the keys that contain the prefix, which only this torture uses."""
         for key in self._redis.scan_iter(match=f"*{prefix}*"):
             self._redis.delete(key)
 
@@ -43,7 +43,7 @@ class RedisPy(RedisAdapter):
     """redis-py's Lock: ``SET NX PX``, no renewal unless the program extends it by hand."""
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
-        """As its blocking acquire does, with a note of when the try began that got the lock."""
+        """Acquire as its blocking acquire does, but note when the attempt that succeeded began."""
         lock = self._redis.lock(name, timeout=ttl, thread_local=False)
         give_up = clock.now() + timeout
         try:
@@ -145,7 +145,7 @@ class FileLock(LockAdapter):
         return FileLockHold(lock, ttl)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
     def sweep(self, prefix: str) -> None:
         for path in glob(f"{escape(self._base)}.{escape(prefix)}*.lock"):
@@ -174,7 +174,7 @@ class Library(NamedTuple):
     package: str
     """What must be importable."""
     schemes: tuple[str, ...]
-    """The URLs that it can be pointed at."""
+    """The schemes of the URLs that it can use."""
 
 
 PEERS: dict[str, Library] = {
@@ -198,12 +198,12 @@ def check_library(name: str, scheme: str) -> None:
 
 
 def name_on_index(name: str) -> str:
-    """What to install for a library."""
+    """Return the name under which a library is on the package index."""
     return "redis" if name == "redis-py" else name
 
 
 def open_adapter(library: str, url: str, flavor: str = "threads", who: str = "") -> LockAdapter:
-    """A client of a library."""
+    """Open a client of a library."""
     if library == OURS:
         return (
             FencelockAsyncAdapter(url, who) if flavor == "asyncio" else FencelockAdapter(url, who)

@@ -1,8 +1,8 @@
-"""Run a TCP proxy between a client and its server that delays, blocks, cuts and loses on demand.
+"""A TCP proxy between a client and its server that delays, blocks, cuts and loses on demand.
 
-It runs in a thread of its own on loopback and knows no protocol. What it counts is what can be
-seen on a wire: connections, bytes, and *requests*. A request is what a client sends after it was
-answered, or first of all: whatever it sends before the next answer belongs to it, so a pipeline of
+It runs in a thread of its own on loopback and knows no protocol. It counts what can be seen on the
+wire: connections, bytes, and *requests*. A request begins with the first bytes that a client sends,
+or the first after a reply: all that it sends before the next reply belongs to it, so a pipeline of
 ten commands is one request, and one round trip.
 
     with Proxy(server.port) as proxy:
@@ -28,11 +28,11 @@ TO_SERVER = "to the server"
 TO_CLIENT = "to the client"
 
 SLOW_READER_S = 0.001
-REMEMBERED = 1 << 20  # bytes of a request, to find words in it
+REMEMBERED = 1 << 20  # bytes of a request that are kept, for the search in lose_next_reply()
 
 
 class Flow:
-    """One direction of one connection: bytes on their way."""
+    """One direction of one connection: the bytes in transit."""
 
     def __init__(self, way: str, source: socket.socket, target: socket.socket) -> None:
         self.way = way
@@ -54,14 +54,14 @@ class Flow:
         self._bytes.append((time.monotonic() + delay, data))
 
     def give(self, now: float) -> None:
-        """Send on what may go by now."""
+        """Forward the bytes that are due by now."""
         while self._bytes and self.due <= now:
             due, data = self._bytes.popleft()
             try:
                 sent = self.target.send(data)
             except BlockingIOError:
                 sent = 0
-            if sent < len(data):  # the other side reads slowly: a moment later again
+            if sent < len(data):  # the other side reads slowly: retry a moment later
                 self._bytes.appendleft((max(due, now + SLOW_READER_S), data[sent:]))
                 return
         if self.ended and not self._bytes and not self.finished:
@@ -70,19 +70,19 @@ class Flow:
 
 
 class ProxyConnection:
-    """One connection of a client, and ours to the server for it."""
+    """One connection of a client, and the proxy's connection to the server for it."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.flows = (Flow(TO_SERVER, client, server), Flow(TO_CLIENT, server, client))
         self.request = b""
-        """What the client has sent since the last answer."""
+        """The bytes that the client has sent since the last reply."""
         self.answered = True
         self.silent = False
-        """Whether nothing is passed on to the client any more."""
+        """Whether replies are no longer passed on to the client."""
         self.gone = False
 
     def begins_request(self, data: bytes) -> bool:
-        """Remember what the client sends, and tell whether a new request begins with it."""
+        """Keep what the client sends, and return whether a new request begins with it."""
         begins = self.answered
         self.answered = False
         self.request = (b"" if begins else self.request[:REMEMBERED]) + data
@@ -96,7 +96,7 @@ class ProxyConnection:
 
 
 def abort(end: socket.socket) -> None:
-    """Close with a reset, as a firewall or a dying machine does, and not in good order."""
+    """Close with a reset, as a firewall or a dying machine does, and not gracefully."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     end.close()
 
@@ -109,7 +109,7 @@ DONE_S = 10.0
 
 
 class Proxy:
-    """One address that leads to a server, as well as it is told to."""
+    """A proxy with one address in front of one server, with faults on demand."""
 
     def __init__(self, to: int, host: str = "127.0.0.1", port: int = 0) -> None:
         self._target = (host, to)
@@ -125,29 +125,29 @@ class Proxy:
         self._lose: list[tuple[bytes, bool]] = []
         self._closed = False
         self.connections = 0
-        """How many were opened."""
+        """How many connections were opened."""
         self.requests = 0
-        """How many round trips were begun."""
+        """How many requests were begun: one for each round trip."""
         self.sent = 0
         """Bytes from clients to the server."""
         self.received = 0
         """Bytes from the server to clients."""
         self.lost = 0
-        """Answers that were swallowed."""
+        """How many replies were dropped."""
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    # What a test does with it. Each command has taken effect when the call returns.
+    # Commands for a test. Each has taken effect when the call returns.
 
     def heal(self) -> None:
-        """Pass everything again, first of all what has waited."""
+        """Forward everything again, beginning with the bytes that have waited."""
         self._command(self._heal)
 
     def block(self, *ways: str) -> None:
-        """Let bytes wait, in one direction or in both; the connections stay."""
+        """Hold bytes back, in one direction or in both; the connections stay."""
         self._command(lambda: self._block(*ways))
 
     def cut(self) -> None:
@@ -155,39 +155,39 @@ class Proxy:
         self._command(self._cut_off)
 
     def reset(self) -> None:
-        """Reset all connections of this moment; new ones are welcome."""
+        """Reset all open connections; new ones are accepted."""
         self._command(self._reset)
 
     def delay(self, seconds: float) -> None:
-        """Hold up every byte for so long, in each direction."""
+        """Delay every byte by so many seconds, in each direction."""
         self._command(lambda: setattr(self, "_delay", seconds))
 
     def lose_next_reply(self, to: bytes = b"", *, then_cut: bool = True, count: int = 1) -> None:
-        """Swallow the next answer of the server, to a request that has these bytes in it.
+        """Drop the server's next reply to a request that contains these bytes.
 
-        Then that connection is reset, or stays open in silence for good: an answer that came later
-        would be taken for the lost one's. What a server pushes unasked is not an answer.
+        Then that connection is reset, or stays open in silence for good: a reply that came later
+        would be taken for the lost one. What a server pushes without a request is no reply.
         """
         self._command(lambda: self._lose.extend([(to, then_cut)] * count))
 
     def count_from_now(self) -> None:
-        """Set all counters to nothing; connections that are open keep their state."""
+        """Set all counters to zero; connections that are open keep their state."""
         self._command(self._forget)
 
     @property
     def open(self) -> int:
-        """How many connections there are now."""
+        """How many connections are open."""
         return self._call(lambda: len(self._open_connections))
 
     def waiting(self) -> int:
-        """How many bytes wait in the proxy."""
+        """Return how many bytes wait in the proxy."""
         return self._call(
             lambda: sum(
                 flow.waiting for connection in self._open_connections for flow in connection.flows
             )
         )
 
-    # Its life.
+    # Start and end.
 
     def start(self) -> Self:
         self._listener.setblocking(False)
@@ -272,7 +272,7 @@ class Proxy:
                 self._move(connection)
 
     def _time_to_next(self) -> float | None:
-        """How long until a delayed byte may go on."""
+        """Return the seconds until a delayed byte may be forwarded; None if none is delayed."""
         flows = [flow for connection in self._open_connections for flow in connection.flows]
         due = [flow.due for flow in flows if flow.waiting and flow.way not in self._blocked]
         return max(0.0, min(due) - time.monotonic()) if due else None
@@ -285,7 +285,7 @@ class Proxy:
         try:
             server = socket.create_connection(self._target, timeout=CONNECT_S)
         except OSError:
-            abort(client)  # the server is down: that is all a client would see without us
+            abort(client)  # the server is down: a client sees no more without the proxy
             return
         connection = ProxyConnection(client, server)
         self._open_connections.append(connection)
@@ -338,7 +338,7 @@ class Proxy:
             flow.take(data, self._delay)
 
     def _move(self, connection: ProxyConnection) -> None:
-        """Pass on what is due, and the end of a stream after its last byte."""
+        """Forward the bytes that are due, and the end of a stream after its last byte."""
         for flow in connection.flows:
             if connection.gone or flow.way in self._blocked:
                 continue

@@ -1,4 +1,4 @@
-"""The settings, the progress and the result of a torture, and the promises that it is judged by."""
+"""The settings, progress and result of a torture, and the promises that it is judged by."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .peers import OURS
 
 
 class Settings(NamedTuple):
-    """What was asked for."""
+    """The settings of a torture."""
 
     url: str
     library: str = OURS
@@ -28,18 +28,18 @@ class Settings(NamedTuple):
     semaphore: int = 0
     """The limit of the semaphore that is tortured; 0 for a mutex."""
     rw: bool = False
-    """A read/write lock is tortured."""
+    """Whether a read/write lock is tortured."""
 
     @property
     def lock(self) -> str:
-        """What is tortured, in words."""
+        """The kind of lock that is tortured, as text."""
         if self.rw:
             return "a read/write lock"
         return f"a semaphore of {self.semaphore}" if self.semaphore else "a mutex"
 
 
 class Progress(NamedTuple):
-    """How far a torture has come."""
+    """The progress of a torture."""
 
     library: str
     elapsed: float
@@ -49,19 +49,19 @@ class Progress(NamedTuple):
     lost: int
     refused: int
     phase: str = ""
-    """What it does before and after its time, or nothing."""
+    """What it does before and after its time, or an empty string."""
 
 
 class Run(NamedTuple):
-    """What came of one torture."""
+    """The result of one torture."""
 
     settings: Settings
     url: str
-    """Without its password."""
+    """The URL of the engine, without its password."""
     traits: Traits | None
-    """None for the lock of another library, of whose promises we know nothing."""
+    """None for the lock of another library, whose promises are not known."""
     ttl: float
-    """As the engine granted it."""
+    """The longest time for which the engine keeps a lock for a client that sends nothing."""
     history: History
     promises: Promises
     verdict: Verdict
@@ -70,15 +70,15 @@ class Run(NamedTuple):
     """Faults that could not be injected, and why."""
     counters: SharedCounters
     deaths: list[str]
-    """Clients that ended without being killed, and their last words."""
+    """Clients that ended without being killed, and why."""
     remark: str = ""
     """What a reader of the verdict must know of the engine."""
     unheard: str = ""
-    """Why the engine did not answer in the end, if it did not."""
+    """Why the engine did not answer in the end; empty if it did."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was broken; a lock without a fence must not lose an update either."""
+        """Whether no promise was broken; a lock without a fence must not lose an update either."""
         lost = self.traits is None and any(one.lost for one in self.counters.plain.values())
         return self.verdict.passed and not self.deaths and not lost
 
@@ -90,7 +90,7 @@ class Run(NamedTuple):
 
 SLACK_S = 0.25  # how late a process may be on a busy machine
 SOON_S = 3.0
-SESSION_SHARE = 0.75  # of a ZooKeeper session, that a lease lasts at most
+SESSION_SHARE = 0.75  # the share of a ZooKeeper session's timeout that a lease lasts at most
 BOUND = (
     "the lock is bound to a session: when the network ends that, the lock is free at once, and its "
     "holder is told with the next renewal. Up to a third of a ttl with two holders is not counted"
@@ -98,9 +98,10 @@ BOUND = (
 
 
 def with_session(url: str, ttl: float) -> str:
-    """Ask ZooKeeper for a session that fits the ttl: a killed client keeps its locks for as long.
+    """Add a session timeout that fits the ttl to a ZooKeeper URL: a killed client keeps its locks
+    for as long.
 
-    Its default is made for production, where nobody waits for a holder to be forgotten.
+    The default is made for production, where nobody waits for a dead holder's session to end.
     """
     head, mark, options = url.partition("?")
     if not head.startswith("zookeeper://") or "session=" in options:
@@ -109,13 +110,13 @@ def with_session(url: str, ttl: float) -> str:
 
 
 def is_session_bound(address: Address) -> bool:
-    """Whether the server frees a lock as soon as the connection of its holder has ended."""
+    """Return whether the server frees a lock as soon as its holder's connection has ended."""
     modes = {"postgresql": ("advisory", "row"), "mysql": ("advisory",), "mariadb": ("advisory",)}
     return address.options.get("mode") in modes.get(address.scheme, ())
 
 
 def session_of(engine: Engine) -> float:
-    """The length of the session that carries all leases of a client, or 0 where none does."""
+    """Return the timeout of the session that carries all leases of a client, or 0 without one."""
     if engine.address.scheme != "zookeeper":
         return 0.0
     connection: Any = cast("Any", engine)._connection
@@ -123,8 +124,9 @@ def session_of(engine: Engine) -> float:
 
 
 def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises:
-    """What a run is held to. The lock of another library is held to what every lock is for: it
-    has one holder at a time while a lease lasts, and can be acquired again. It reports no loss.
+    """Return the promises that a run is judged by. The lock of another library must do what every
+    lock is for: it has one holder at a time while a lease lasts, and can be acquired again. It
+    reports no loss.
 
     Where a lock is bound to a session, its holder is told of the end with its next renewal.
     """

@@ -1,8 +1,8 @@
-"""Be one client process of a torture: ``python -m fencelock.judge.torture.worker``.
+"""The program of one client process of a torture: ``python -m fencelock.judge.torture.worker``.
 
 It reads its plan from the first line of its input, and then writes lines of JSON: what it does, and
 its requests to the counters, which its parent keeps. Each request is answered by one line. It ends
-when its input does; the kernel ends it with its parent even while it is frozen.
+when its input does; on Linux the kernel ends it with its parent even while it is frozen.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from .adapters import MUTEX, LockAdapter, Wish
 from .peers import open_adapter
 from .workload import Client, Plan
 
-LOOK_S = 0.05
+CHECK_S = 0.05  # between two checks for a stall
+RETRY_S = 0.05  # between two tries to connect
 CONNECT_S = 30.0
-STALL_S = 0.2  # so late, and the machine is to blame
+STALL_S = 0.2  # a delay beyond this counts as a pause
 
 _output = threading.Lock()
 
 
 class ParentChannel:
-    """The recorder of a client: it sends what happens to the parent, which keeps the counters."""
+    """The recorder of a client: it sends events and requests to the parent."""
 
     def __init__(self, plan: Plan) -> None:
         self._origin = plan.origin
@@ -72,12 +73,12 @@ class ParentChannel:
         self._event(at, "note", verb, 0, name, fence, detail)
 
     def see_stalls(self) -> None:
-        """Record when this process did not run, whoever is to blame: a busy machine pauses, too."""
+        """Record when this process did not run, whatever the cause: a busy machine pauses, too."""
         before = self.now()
         while True:
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
             now = self.now()
-            if now - before > LOOK_S + STALL_S:
+            if now - before > CHECK_S + STALL_S:
                 self.note("pause", "", 0, before, "it did not run")
                 self.note("resume", "", 0, now, "")
             before = now
@@ -87,7 +88,7 @@ class ParentChannel:
         send(checked=True)
 
     def held(self, ttl: float) -> None:
-        """Tell the parent how long the engine keeps what it has granted."""
+        """Tell the parent the ttl of the lease that the engine has granted."""
         send(ttl=ttl)
 
     def read(self, name: str, fence: int | None, role: str = "") -> int | None:
@@ -98,7 +99,7 @@ class ParentChannel:
         return bool(self._request("write", name, fence, seen, role)["accepted"])
 
     def stopping(self) -> bool:
-        """Ask whether to go on; the answer keeps a client from running ahead of its parent."""
+        """Return whether to stop; the wait for the reply keeps a client in step with its parent."""
         send(request="turn")
         return bool(receive()["stop"])
 
@@ -136,7 +137,7 @@ def send(**facts: object) -> None:
 
 
 def receive() -> dict[str, Any]:
-    """Receive one line of the parent; when it has ended, end too."""
+    """Receive one line from the parent; if the parent has ended, end this process too."""
     line = sys.stdin.readline()
     if not line:
         os._exit(0)  # at once: releasing takes time, and the lease ends by itself
@@ -144,14 +145,14 @@ def receive() -> dict[str, Any]:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end us with our parent: while we are frozen we cannot see that it is gone."""
+    """Have the kernel end this process with its parent, whose end a frozen process cannot see."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def connect(plan: Plan) -> LockAdapter:
-    """Open a client; one that was started again may be cut off, and tries until it is not."""
+    """Open a client; retry for a while, since a restarted client may be cut off."""
     give_up = clock.now() + CONNECT_S
     while True:
         try:
@@ -159,7 +160,7 @@ def connect(plan: Plan) -> LockAdapter:
         except EngineError:
             if clock.now() > give_up:
                 raise
-            time.sleep(LOOK_S)
+            time.sleep(RETRY_S)
 
 
 def main() -> int:
@@ -179,7 +180,7 @@ def main() -> int:
     try:
         adapter.close()
     except FencelockError:
-        pass  # what could not be given back ends by itself
+        pass  # what could not be released expires
     send(done=True)
     return 0
 

@@ -1,10 +1,10 @@
-"""Do the work of a client in a torture, over and over: read, work, check, write back.
+"""The work of a client in a torture, repeated: read, work, check, write back.
 
-The work is a read-modify-write, which loses an update whenever two do it at once. It is done on two
-counters: one that checks fences and one that does not, so that a run shows what the lock alone
-would have lost. Each slot of a semaphore has two of its own, and whoever has a read lock only
-reads. Before it writes, a client asks whether it still has the lock, as every careful
-program does; the write then takes a moment to arrive, as every write does.
+The work is a read-modify-write, which loses an update if two clients do it at once. It is done on
+two counters: one that checks fences and one that does not, so that a run shows what the lock alone
+would have lost. Each slot of a semaphore has two of its own, and the holder of a read lock only
+reads. Before it writes, a client checks whether it still has the lock, as every careful program
+does; the write then takes a moment to arrive, as every write does.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import NamedTuple, Protocol
 
 from .adapters import MUTEX, Doubt, Failed, Hold, LockAdapter, Wish
 
-LONG_WORK = 0.2  # of all tenures: work that lasts up to more than a ttl
+LONG_WORK = 0.2  # the share of tenures whose work may last longer than a ttl
 LONG_TTLS = 1.2
 SHORT_TTLS = 0.05
 ARRIVES_TTLS = 0.05
 NAP_S = 0.05  # after an engine that cannot be reached
 TRIES = 3
-WRITES = 0.4  # of all who want a read/write lock
+WRITES = 0.4  # the share of writers among acquires of a read/write lock
 
 
 class Plan(NamedTuple):
-    """What a client is told before it begins."""
+    """What a client gets from its parent before it begins."""
 
     client: str
     url: str
@@ -38,13 +38,13 @@ class Plan(NamedTuple):
     origin: float
     """The reading of the clock that all processes share at which the run began."""
     limit: int = 0
-    """Of the semaphore that is acquired, if one is."""
+    """The limit of the semaphore that is acquired; 0 for another kind of lock."""
     rw: bool = False
-    """A read/write lock is acquired."""
+    """Whether a read/write lock is acquired."""
 
 
 class Recorder(Protocol):
-    """Where a client writes down what it does, and how it reaches the counters."""
+    """The record of what a client does, and its access to the counters."""
 
     def now(self) -> float: ...
     def invoke(
@@ -124,7 +124,7 @@ class Client:
         return hold
 
     def _work(self, name: str, hold: Hold, role: str) -> None:
-        """One read-modify-write of each counter; a reader reads."""
+        """Do one read-modify-write of each counter; a reader only reads."""
         recorder, ttl = self._recorder, hold.ttl
         counter = name if hold.slot is None else f"{name}#{hold.slot}"
         plain = recorder.read(counter, None)
@@ -163,7 +163,7 @@ class Client:
             self._tell_loss(name, hold)
 
     def _tell_loss(self, name: str, hold: Hold) -> bool:
-        """Write down since when the holder could know of its loss, if it is lost."""
+        """Record since when the holder could know of its loss; return whether it is lost."""
         lost_at = hold.lost_at()
         if lost_at is None:
             return False

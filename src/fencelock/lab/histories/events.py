@@ -1,4 +1,4 @@
-"""What the clients and servers of a history did or suffered, each with its moment, in words."""
+"""The events of the clients and servers in a history, each with its time and its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...judge.checkers.tenures import TOO_LATE
 from .reading import BEGINS, Reading
 
 SILENT = ("kept", "freed", "queued", "withdrawn")
-"""Notes of what an engine does, and no client: the lane of a server shows it where it is known."""
+"""Notes about the engine, not a client: the lane of a server shows its state where it is known."""
 NOTES = {
     "pause": "is frozen", "resume": "goes on", "crash": "is killed", "restart": "begins anew",
     "partition": "is cut off", "heal": "is reachable again", "lost": "its lease is lost",
@@ -21,11 +21,12 @@ NOTES = {
 
 
 def events(reading: Reading, highest: Mapping[int, int]) -> list[dict[str, Any]]:
-    """All of them by their time; the highest fence is that of each operation that was refused."""
-    return sorted(_Telling(reading, highest).events(), key=lambda event: event["at"])
+    """Return all events in order of time; ``highest`` gives the highest fence that the register had
+    seen, for each operation that was refused."""
+    return sorted(_EventBuilder(reading, highest).events(), key=lambda event: event["at"])
 
 
-class _Telling:
+class _EventBuilder:
     def __init__(self, reading: Reading, highest: Mapping[int, int]) -> None:
         self._reading = reading
         self._highest = highest
@@ -35,10 +36,10 @@ class _Telling:
         for one in self._reading.operations:
             if one.client in self._reading.clients and one.seen <= self._reading.died(one):
                 what = self._reading.call(one.name) if many or not one.name else "the lock"
-                yield from self._told(one, what)
+                yield from self._operation_events(one, what)
         known = {*self._reading.clients, *self._reading.report.servers}
-        begun = {(span.lane, span.kind, span.begin) for span in self._reading.spells}
-        ended = {(span.lane, span.kind, span.end) for span in self._reading.spells}
+        begun = {(span.lane, span.kind, span.begin) for span in self._reading.fault_spans}
+        ended = {(span.lane, span.kind, span.end) for span in self._reading.fault_spans}
         ends = dict(BEGINS.values())
         for event in self._reading.report.history:
             if event.kind != "note" or event.verb in SILENT or event.client not in known:
@@ -46,7 +47,7 @@ class _Telling:
             kind = BEGINS[event.verb][1] if event.verb in BEGINS else ends.get(event.verb, "")
             told = begun if event.verb in BEGINS else ended
             if kind and (event.client, kind, event.at) not in told:
-                continue  # the other of two who tell of it
+                continue  # the second report of the same fault
             words = NOTES.get(event.verb, event.verb)
             words += f": {event.detail}" if event.detail else ""
             yield self._event(event.at, event.client, event.verb, words, event.name, event.fence)
@@ -54,7 +55,7 @@ class _Telling:
             words = f"writes without a guard: {event.detail}"
             yield self._event(event.at, event.client, "lost update", words, event.name)
 
-    def _told(self, one: Operation, what: str) -> Iterator[dict[str, Any]]:
+    def _operation_events(self, one: Operation, what: str) -> Iterator[dict[str, Any]]:
         lane, name, fence = one.client, one.name, one.fence
         with_fence = f" with fence {self._reading.fences.get(fence, fence)}" if fence else ""
         slot = "" if one.slot is None else f", slot {one.slot}"

@@ -1,4 +1,4 @@
-"""A history as stretches of time: who waited, held, was frozen or believed wrongly, and when."""
+"""A history as spans of time: when each client waited, held, was frozen or believed wrongly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .report import Report
 FIRST_FENCE = 33
 LONG_NUMBER = re.compile(r"\d{8,}")
 VIOLATIONS_MAX = 20
-"""Of one checker, that are told in words."""
+"""The most violations of one checker that are reported as text."""
 ROUND = 6
 WAITS = ("acquire", "meet", "await")
 TOUCHES = ("enter", "read", "write")
@@ -28,14 +28,14 @@ class Span(NamedTuple):
     begin: float
     end: float
     lock: str = ""
-    """Empty for what befalls a client or a server, whatever it locks."""
+    """The name of the lock; empty for a fault, which concerns no particular lock."""
     fence: int = 0
     slot: int | None = None
     role: str = ""
 
 
 class Reading:
-    """A history with the spans of its clients, and what its locks and fences are called."""
+    """A history with its spans, and the names to show for its locks and fences."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -45,7 +45,7 @@ class Reading:
         self.clients = _clients(history, report.servers)
         self.locks = list(locks(history))
         self._troubles = Troubles(history, EXACT)
-        self.spells = list(self._spells())
+        self.fault_spans = list(self._fault_spans())
         self.spans = sorted(self._spans(), key=lambda span: span.begin)
         seen = {one.fence for one in self.operations if one.verb == "acquire"} - {0}
         long = any(fence >= 10**7 for fence in seen)
@@ -59,13 +59,14 @@ class Reading:
         }
 
     def _groups(self) -> list[str]:
-        """The locks that have parts of their own; one for all where some are acquired together."""
+        """Return the locks that have parts of their own; one empty name if all share the parts, as
+        when some are acquired together."""
         together = any(one.value is not None for one in self.operations if one.verb == "acquire")
         names = list(dict.fromkeys(lock.name for lock in self.locks))
         return [""] if together or len(names) < 2 else sorted(names)
 
     def _spans(self) -> Iterator[Span]:
-        yield from self.spells
+        yield from self.fault_spans
         for one in self.operations:
             if one.verb in WAITS and one.client in self.clients:
                 end = min(one.seen, self.died(one), self.end)
@@ -80,11 +81,12 @@ class Reading:
                     yield Span(tenure.client, "believes wrongly", wrong, over, *held)
 
     def died(self, one: Operation) -> float:
-        """When the client of an operation was killed after it had begun, if it was."""
+        """Return when the client of an operation was killed after it had begun, or infinity."""
         return self._troubles.crash_after(one.client, one.begin)
 
     def _gone(self, tenure: Tenure, all_of_it: Sequence[Tenure]) -> float:
-        """When a tenure had ended: by a word, or because another was granted what it excludes."""
+        """Return when a tenure had ended: at the first report of it, or when one that it excludes
+        was granted."""
         later = [
             other.granted_at
             for other in all_of_it
@@ -94,11 +96,12 @@ class Reading:
         ]
         return min([tenure.lost_at, *later])
 
-    def _spells(self) -> Iterator[Span]:
-        """When somebody was frozen, cut off or down; who is down is not frozen.
+    def _fault_spans(self) -> Iterator[Span]:
+        """Iterate over the spans in which a client or server was frozen, cut off or down; one that
+        is down is not frozen.
 
-        Two may tell of one pause: whoever caused it, and the process, which ran for the last time
-        some while before. The later beginning counts.
+        A pause may be reported twice: by its cause, and by the process, which ran for the last time
+        a while before. The later beginning counts.
         """
         known = {*self.clients, *self.report.servers}
         begun: dict[tuple[str, str], float] = {}
@@ -118,14 +121,14 @@ class Reading:
         return self.report.names.get(name, name)
 
     def worded(self, words: str) -> str:
-        """Words with short fences, and with the names that locks are called by."""
+        """Return a text with short fences, and with the names to show for locks."""
         for name, called in self.report.names.items():
             words = words.replace(repr(name), called).replace(name, called)
         words = words.replace(" (fence 0)", "")
         return LONG_NUMBER.sub(lambda one: str(self.fences.get(int(one[0]), one[0])), words)
 
     def broken_at(self, violation: Violation) -> float:
-        """Since when it is so."""
+        """Return since when a promise is broken."""
         if violation.at is not None:
             return violation.at
         seen = [self.report.history[index].at for index in violation.events]
@@ -140,7 +143,7 @@ class Reading:
         return next((name for name in bases if name in self.names), self.names[0])
 
     def is_about(self, name: str, lock: str) -> bool:
-        """Whether what has a name belongs to a lock: what has none does."""
+        """Return whether a name belongs to a lock's part; one without a part belongs to all."""
         base = name.partition("#")[0]
         return not lock or not name or base == lock or base not in self.names
 
@@ -149,7 +152,8 @@ class Reading:
 
 
 def _clients(history: History, servers: Sequence[str]) -> list[str]:
-    """Who asked for anything, in the order of their names; an observer only reads in the end."""
+    """Return the clients, in the order of their names; one that only uses the register is none, as
+    an observer that reads it in the end."""
     asked = {
         one.client for one in history if one.kind == "invoke" and one.verb not in TOUCHES
     }  # fmt: skip
@@ -157,7 +161,7 @@ def _clients(history: History, servers: Sequence[str]) -> list[str]:
 
 
 def natural(name: str) -> tuple[bool, list[tuple[int, str]]]:
-    """By their numbers; those that have none, such as an auditor, come last."""
+    """Return a sort key by the numbers in a name; a name without one, as an auditor's, is last."""
     words = re.split(r"(\d+)", name)
     return len(words) < 2, [(int(one), "") if one.isdigit() else (-1, one) for one in words]
 

@@ -1,4 +1,4 @@
-"""The registers of a history: what was written to them, and what they refused."""
+"""The registers of a history: the writes that they accepted, and the calls that they refused."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ UNTOUCHED = {"value": "", "mark": 0, "writes": 0, "refused": 0}
 
 
 class Registers:
-    """The states of what the locks guard, and of what is written without a guard."""
+    """The states of the guarded registers, and of those that are written without a guard."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._guarded, self.highest = self._touched()
-        """For each operation that was refused, the highest fence that the register had seen."""
+        """The highest fence that the register had seen, for each operation that was refused."""
         self._unguarded = self._forgotten()
 
     def of(self, lock: str) -> dict[str, States]:
-        """The states of what the lock guards, by the names of their lanes."""
+        """Return the states of the registers of a lock, by the names of their lanes."""
         guarded = "guarded" if self._reading.report.losses else ""
         found: dict[str, States] = {}
         for kind, known in ((guarded, self._guarded), ("unguarded", self._unguarded)):
@@ -40,7 +40,7 @@ class Registers:
         return f"{kind}, slot {slot}" if slot and len(names) > 1 else kind
 
     def _touched(self) -> tuple[dict[str, States], dict[int, int]]:
-        """The states of each register; for each operation that it refused, the highest fence."""
+        """Return the states of each register, and the highest fence at each refused operation."""
         touched = sorted(
             (one for one in self._reading.operations if one.verb in TOUCHES
              and one.client in self._reading.clients and not math.isinf(one.end)),
@@ -67,7 +67,7 @@ class Registers:
 
 
 def _after(state: Mapping[str, Any], one: Operation) -> dict[str, Any]:
-    """A register after an operation."""
+    """Return the state of a register after an operation."""
     if one.outcome == "fail":
         return {**state, "refused": state["refused"] + 1, "by": one.client}
     if one.outcome != "ok":

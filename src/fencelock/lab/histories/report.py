@@ -1,4 +1,4 @@
-"""What is read of a history beside its picture."""
+"""The data of a history's page: the history itself, and the texts beside its picture."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ...judge import Event, History, Ruling
 
 
 class Report(NamedTuple):
-    """A history, and what is to be read beside its picture."""
+    """A history, and the texts beside its picture."""
 
     history: History
     rulings: Sequence[Ruling]
     title: str
     facts: Sequence[tuple[str, str]] = ()
-    """What was run, when, by which versions: each with its name."""
+    """What was run, when, by which versions: pairs of a name and a text."""
     figures: Sequence[str] = ()
     conclusion: str = ""
     names: Mapping[str, str] = {}
-    """What to call the locks and registers."""
+    """The names to show for the locks and registers."""
     losses: Sequence[Event] = ()
-    """Writes that made a register without a guard forget what others had written."""
+    """Writes to a register without a guard that overwrote the updates of others."""
     servers: Sequence[str] = ()
     states: Mapping[str, Sequence[tuple[float, dict[str, Any]]]] = {}
-    """Of the servers, where somebody saw into them."""
+    """The states of the servers, if they were observed."""
     messages: Sequence[Mapping[str, Any]] = ()

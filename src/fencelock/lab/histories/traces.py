@@ -20,7 +20,7 @@ from .windows import CLIENTS_MAX, Window, windows
 MESSAGES_MAX = 1500
 PARTS_MAX = 200
 BYTES_MAX = 3_000_000
-"""Of all parts of a history, as JSON."""
+"""The most bytes of all parts of a history together, as JSON."""
 
 
 class Part(NamedTuple):
@@ -32,9 +32,9 @@ class Part(NamedTuple):
 
 
 def parts(report: Report, bytes_max: int = BYTES_MAX, prefix: str = "") -> list[Part]:
-    """The parts of a history, what went wrong before the rest; at least one.
+    """Return the parts of a history, those with a violation before the rest; at least one.
 
-    The prefix begins their names, where a page shows several histories.
+    Their names begin with the prefix, which tells several histories on one page apart.
     """
     cut = _Cut(report)
     every = cut.windows
@@ -61,7 +61,7 @@ def parts(report: Report, bytes_max: int = BYTES_MAX, prefix: str = "") -> list[
 
 
 def page_of(shown: Sequence[Part]) -> str:
-    """The page of the lab as one file that shows these parts."""
+    """Return the page of the lab as one file that shows these parts."""
     held = [{"name": one.name, "title": one.title, "trace": one.trace.data} for one in shown]
     return one_file("lab", data={"parts": held})
 
@@ -91,7 +91,7 @@ class _Cut:
         self.windows = windows(self._reading)
 
     def verdict(self, shown: Sequence[Window], prefix: str) -> list[dict[str, Any]]:
-        """All rulings; what went wrong names the parts that show it."""
+        """Return all rulings; each violation names the parts that show it."""
         return [
             {
                 "checker": ruling.checker,
@@ -122,37 +122,21 @@ class _Cut:
         ]
 
     def called(self, window: Window) -> str:
-        """What a part is called."""
+        """Return the title of a part."""
         lock = f"{self._reading.call(window.lock)}, " if window.lock else ""
         if window.about:
             return f"{lock}around {window.at:.2f} s: {window.about}"
         return f"{lock}{window.begin:.1f} to {window.end:.1f} s"
 
     def part(self, window: Window) -> dict[str, Any]:
-        """The trace of a window, without its digest."""
+        """Return the trace of a window, without its digest."""
         begin, end = window.begin, window.end
-        last = math.inf if end >= self._reading.end else end
-        near = self._reading.spans[
-            : bisect_left(self._reading.spans, last, key=lambda span: span.begin)
-        ]
-        spans = [
-            span
-            for span in near
-            if span.end > begin and self._reading.is_about(span.lock, window.lock)
-        ]
+        spans = self._spans_of(window)
         clients, missing = self._who(window, spans)
         registers = self._registers.of(window.lock)
         servers = [name for name in self._report.servers if name in self._report.states] or [
             *self._report.servers
         ]
-        few = len(self._reading.clients) <= CLIENTS_MAX
-        lanes: list[dict[str, Any]] = [
-            {"name": name, "kind": "client", "client": "process",
-             "hue": self._reading.clients.index(name) if few else number}
-            for number, name in enumerate(clients)
-        ]  # fmt: skip
-        lanes += [{"name": name, "kind": "server"} for name in servers]
-        lanes += [{"name": lane, "kind": "resource"} for lane in registers]
         shown = {*clients, *servers}
         spans = [span for span in spans if span.lane in shown]
         events = [
@@ -179,7 +163,7 @@ class _Cut:
             "title": self._report.title,
             "from": rounded(begin),
             "until": rounded(end),
-            "lanes": lanes,
+            "lanes": self._lanes(clients, servers, registers),
             "messages": messages[:MESSAGES_MAX],
             "states": states,
             "spans": [self._span(span, window) for span in spans],
@@ -207,8 +191,33 @@ class _Cut:
             },
         }
 
+    def _spans_of(self, window: Window) -> list[Span]:
+        """Return the spans of a lock that overlap a window."""
+        everything = self._reading.spans
+        last = math.inf if window.end >= self._reading.end else window.end
+        near = everything[: bisect_left(everything, last, key=lambda span: span.begin)]
+        return [
+            span
+            for span in near
+            if span.end > window.begin and self._reading.is_about(span.lock, window.lock)
+        ]
+
+    def _lanes(
+        self, clients: Sequence[str], servers: Iterable[str], registers: Iterable[str]
+    ) -> list[dict[str, Any]]:
+        """Return the lanes: a client has the same color in all parts, where there are few."""
+        few = len(self._reading.clients) <= CLIENTS_MAX
+        lanes: list[dict[str, Any]] = [
+            {"name": name, "kind": "client", "client": "process",
+             "hue": self._reading.clients.index(name) if few else number}
+            for number, name in enumerate(clients)
+        ]  # fmt: skip
+        lanes += [{"name": name, "kind": "server"} for name in servers]
+        lanes += [{"name": lane, "kind": "resource"} for lane in registers]
+        return lanes
+
     def _events_of(self, window: Window) -> list[dict[str, Any]]:
-        """Those from its beginning until before its end, where the next may begin."""
+        """Return the events from its beginning until before its end, where the next may begin."""
         places = [
             bisect_left(self._events, at, key=lambda event: event["at"])
             for at in (window.begin, window.end)
@@ -218,12 +227,12 @@ class _Cut:
         return self._events[places[0] : places[1]]
 
     def _who(self, window: Window, spans: Sequence[Span]) -> tuple[list[str], list[str]]:
-        """The clients of a part, and what is said of those that are left out."""
+        """Return the clients of a part, and a text about those that are left out."""
         ranks = dict.fromkeys(self._reading.clients, 9)
         order = {"believes wrongly": 1, "holds": 2, "waits": 3}
         others = (
             4 if len(self._reading.clients) <= CLIENTS_MAX else 9
-        )  # faults of those who are elsewhere
+        )  # a client that only had faults here
         for span in spans:
             if span.lane in ranks:
                 ranks[span.lane] = min(ranks[span.lane], order.get(span.kind, others))
@@ -274,7 +283,7 @@ class _Cut:
 
 
 def _cut_states(seen: Iterable[tuple[float, dict[str, Any]]], window: Window) -> list[list[Any]]:
-    """The states of a lane within a window, and the one in which it comes to it."""
+    """Return the states of a lane within a window, with its state at the beginning."""
     found: list[list[Any]] = []
     for at, state in seen:
         if at > window.end:

@@ -1,4 +1,4 @@
-"""Where a history is cut: around what went wrong, and into stretches of so many grants."""
+"""The windows into which a history is cut: around violations, and by the number of grants."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from .reading import Reading
 
 CLIENTS_MAX = 8
-"""Clients of one part, so many of whom hold the lock in it: each has a color of its own."""
+"""The most clients in one part, and the most holders in it: each has a color of its own."""
 GRANTS_MAX = 24
-"""Grants of one part."""
+"""The most grants in one part."""
 BEFORE, AFTER = 10, 5
-"""Grants that are shown before and after what went wrong."""
+"""Grants that are shown before and after a violation."""
 SECONDS_MAX = 20.0
 AROUND_MAX = 16
-"""Parts that are about what went wrong."""
+"""The most parts that are about violations."""
 
 
 class Window(NamedTuple):
@@ -24,13 +24,13 @@ class Window(NamedTuple):
     begin: float
     end: float
     about: str = ""
-    """The question whose answer was no here."""
+    """The question of the checker that found a violation here; empty for a regular stretch."""
     at: float = 0.0
-    """And since when."""
+    """Since when the promise is broken."""
 
 
 def windows(reading: Reading) -> list[Window]:
-    """What went wrong, in the order of its time, and then everything."""
+    """Return the windows around violations, in order of time, and then those that cover it all."""
     regular: list[Window] = []
     for name in reading.names:
         regular += _stretches(reading, name)
@@ -39,7 +39,8 @@ def windows(reading: Reading) -> list[Window]:
 
 
 def _marks(reading: Reading, lock: str) -> list[tuple[float, str]]:
-    """By what a history is cut: the grants of a lock, or else all that is done, with whose."""
+    """Return the times at which a history may be cut, each with its client: the grants of a lock,
+    or all operations if there are none."""
     mine = [one for one in reading.operations if one.client in reading.clients]
     grants = sorted(
         (one.end, one.client)

@@ -1,7 +1,7 @@
-"""Define a check, and how it says that a promise was broken.
+"""The definition of a check, and how it reports that a promise was broken.
 
-Checks do not use ``assert``: a judge must judge under ``python -O`` too, and its messages are read
-by people who did not write it.
+Checks do not use ``assert``: they must work under ``python -O`` too, and their messages are read
+by people who did not write them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class NotApplicable(SkipTest):
 
 
 class Check(NamedTuple):
-    """One promise, and the coroutine function that sees whether it is kept."""
+    """One promise, and the coroutine function that checks whether it is kept."""
 
     name: str
     promise: str
-    """What is promised, in one sentence."""
+    """The promise, in one sentence: the docstring of the function."""
     body: Body
     needs: tuple[str, ...] = ()
-    """Traits (fence, fifo, push, durable) and optional verbs (revoke, scan) it is about; claims,
-    where the first in a queue has to ask again before it holds (``Engine.first_holds`` is not);
-    store, where it is reached directly (``Engine.is_service`` is not)."""
+    """The traits (such as fence, fifo, push) and optional methods (revoke, scan, observe) that it
+    needs; claims: the first in a queue has to retry before it holds (not ``Engine.first_holds``);
+    store: the store is reached directly (not ``Engine.is_service``)."""
     flavors: tuple[Flavor, ...] = FLAVORS
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Check(NamedTuple):
 
 
 def check(*needs: str, flavors: tuple[Flavor, ...] = FLAVORS) -> Callable[[Body], Check]:
-    """Make a check of a coroutine function: its name and docstring say what is promised."""
+    """Make a check of a coroutine function; its docstring, which users see, is the promise."""
 
     def make(body: Body) -> Check:
         promise = " ".join((body.__doc__ or "").split())
@@ -61,20 +61,20 @@ def check(*needs: str, flavors: tuple[Flavor, ...] = FLAVORS) -> Callable[[Body]
 
 
 def expect(truth: object, otherwise: str) -> None:
-    """See that something holds; say what is wrong if it does not."""
+    """Raise Broken with the given message unless something is true."""
     if not truth:
         raise Broken(otherwise)
 
 
 def given(lease: T | None, why: str = "the lock is free") -> T:
-    """A lease that must have been granted."""
+    """Return a lease; raise Broken if it was not granted."""
     if lease is None:
         raise Broken(f"the lock was refused although {why}")
     return lease
 
 
 async def kept_out(lock: Lock | Locks, otherwise: str) -> None:
-    """See that a lock cannot be acquired now."""
+    """Raise Broken if a lock can be acquired now."""
     lease = await lock.try_acquire()
     if lease is not None:
         await give_back(lease)
@@ -82,7 +82,7 @@ async def kept_out(lock: Lock | Locks, otherwise: str) -> None:
 
 
 async def refused(kind: type[E], work: Awaitable[object], what: str) -> E:
-    """The error that a call must end with."""
+    """Return the error that a call must end with; raise Broken if it returns."""
     try:
         answer = await work
     except kind as error:
@@ -93,7 +93,7 @@ async def refused(kind: type[E], work: Awaitable[object], what: str) -> E:
 
 
 async def give_back(answer: Any) -> None:
-    """Release what a call returned, if it is a lease: whoever is judged, no lease is dropped."""
+    """Release what a call returned, if it is a lease: no check may drop a lease unreleased."""
     if hasattr(answer, "release"):
         try:
             await answer.release()

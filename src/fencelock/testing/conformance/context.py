@@ -1,4 +1,4 @@
-"""Give a check its clients, names of its own, others at work, and waits that end."""
+"""The context of a check: its clients, its own names, its background work, and bounded waits."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 TIMEOUT_S = 20.0  # how long a check waits for something that must happen
 LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
 BRIEF_S = 0.25  # a ttl whose end a check waits for
-SLOW_S = 4.0  # the same where the machine is slower than that
+SLOW_S = 4.0  # the same, at the most, where the machine is too slow for that
 CLOSE_S = 10.0
 
 
 class Running(Generic[T]):
-    """Somebody else at work: a thread or a task."""
+    """Background work of a check, in a thread or a task."""
 
     def __init__(
         self,
@@ -59,17 +59,17 @@ class Running(Generic[T]):
         return bool(self._answer) or self.error is not None
 
     def cancel(self) -> None:
-        """Cancel the task; threads cannot be."""
+        """Cancel the task; a thread cannot be cancelled."""
         self._who.cancel()
 
     async def give_back(self) -> bool:
-        """Give back the lease that it got, if any; False while it is still at work."""
+        """Release the lease that it got, if any; return False while it is still running."""
         for answer in self._answer:
             await give_back(answer)
         return self.done()
 
     async def end(self, within: float | None = None) -> None:
-        """Wait until it has ended, however it did."""
+        """Wait until it has ended, whether it returned or raised."""
         limit = self._timeout if within is None else within
         ended = await self._job.join(self._world.now() + limit)
         expect(ended, f"it must end, and did not within {limit:g} s")
@@ -83,14 +83,14 @@ class Running(Generic[T]):
 
 
 class CheckContext:
-    """The surroundings of one check, in one flavor, over one address."""
+    """The context of one check, in one flavor, for one address."""
 
     def __init__(
         self, flavor: Flavor, engine: type[Engine], address: Address, timeout: float = TIMEOUT_S
     ) -> None:
         self.flavor = flavor
         self.timeout = timeout
-        """How long to wait for something that must happen."""
+        """Seconds to wait for something that must happen."""
         self.world = self._new_world()
         self.record = Record()
         self._bare = engine
@@ -104,7 +104,7 @@ class CheckContext:
         return AioWorld() if self.flavor == "asyncio" else ThreadsWorld()
 
     async def connect(self, faults: Faults | None = None) -> aio.Client:
-        """A new client of the engine, closed when the check is over; with faults in between."""
+        """Open a client of the engine, with faults in between if given; closed after the check."""
         world = self._new_world()
         make: Callable[[], Engine] = partial(self._engine, world, self._address)
         if faults is not None:
@@ -118,7 +118,7 @@ class CheckContext:
         return client
 
     async def why_not(self, check: Check) -> str:
-        """Why a check does not apply here, or nothing when it does."""
+        """Return why a check does not apply here, or an empty string if it does."""
         if self.flavor not in check.flavors:
             return f"it is about {', '.join(check.flavors)} only"
         if not check.needs:
@@ -142,17 +142,17 @@ class CheckContext:
         return ""
 
     def name(self, word: str = "lock") -> str:
-        """A name that no other check uses; the same word gives the same name."""
+        """Return a name that no other check uses; the same word gives the same name."""
         return f"{self._mark}:{word}"
 
     def request(self, name: str, ttl: float = LONG_S) -> Request:
-        """A wish to hold a name, as the core would send it to the engine."""
+        """Return a request to hold a name, as the core would send it to the engine."""
         return Request(name, self.world.owner(), ttl)
 
     async def brief_lease(
         self, client: aio.Client, on_lost: Callable[[LeaseLost], object] | None = None
     ) -> aio.Lease:
-        """Acquire a lease that ends soon; later, where a busy machine needs longer to acquire it.
+        """Acquire a lease that ends soon; with a longer ttl if a busy machine is too slow for that.
 
         A grant that comes after its ttl is given back, which breaks no promise.
         """
@@ -173,7 +173,7 @@ class CheckContext:
         return signal, await engine_of(client).acquire(request._replace(queue=True))
 
     def start(self, work: Callable[..., Awaitable[T]], *args: object) -> Running[T]:
-        """Have something done beside the check, in a thread or a task of its own."""
+        """Run work beside the check, in a thread or a task of its own."""
         running = Running(self.world, self.timeout, work, args)
         self._others.append(running)
         return running
@@ -183,7 +183,7 @@ class CheckContext:
         await sleep(self.world, seconds)
 
     async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds; raise Broken if it does not in time."""
         deadline = self.world.now() + self.timeout
         while not await condition():
             if self.world.now() >= deadline:
@@ -191,7 +191,7 @@ class CheckContext:
             await self.breathe(0.002)
 
     async def until_waiting(self, name: str, count: int = 1) -> None:
-        """Wait until so many have been told by the engine to wait for a name."""
+        """Wait until the engine has told so many owners to wait for a name."""
 
         async def waiting() -> bool:
             return self.record.waiting(name) >= count
@@ -203,9 +203,9 @@ class CheckContext:
         expect(await lease.lost.wait(self.timeout), f"the holder of {lease!r} was not told in time")
 
     def make_due(self, client: aio.Client) -> None:
-        """Have the keeper renew all leases of a client at once.
+        """Let the keeper renew all leases of a client at once.
 
-        So a check need not wait for a third of a ttl, nor ask for one that a busy machine outlasts.
+        So a check need not wait for a third of a ttl, nor use one that a busy machine outlasts.
         """
         keeper = core_of(client).keeper
         for hold in keeper.held():
@@ -213,18 +213,18 @@ class CheckContext:
         keeper.wake()
 
     def crash(self, client: aio.Client) -> None:
-        """Have a client do what a killed process does: nothing more, and no good-bye."""
+        """Stop the renewals of a client without a release, as when its process is killed."""
         core_of(client).keeper.stop()
 
     async def close(self) -> list[BaseException]:
-        """Close all clients, whatever they are in the midst of, and leave no lease behind.
+        """Close all clients, whatever they are doing, and leave no lease behind.
 
-        Return what went wrong: an error on closing is told only when the check itself has passed.
+        Return what went wrong: an error on closing is raised only if the check itself has passed.
         """
         left, self._others = self._others, []
         closing = [self.start(client.close) for client in self._clients]
         give_up = self.world.now() + CLOSE_S
-        while left and self.world.now() < give_up:  # who still waited is served now
+        while left and self.world.now() < give_up:  # work that still waited may get a lease now
             left = [other for other in left if not await other.give_back()]
             await self.breathe()
         for job in closing:
@@ -243,22 +243,22 @@ def _faulty(make: Callable[[], Engine], faults: Faults) -> Engine:
 
 
 def core_of(client: aio.Client) -> Core[Any]:
-    """What is behind a client."""
+    """Return the core of a client."""
     return client._core  # pyright: ignore[reportPrivateUsage]
 
 
 def engine_of(client: aio.Client) -> Engine:
-    """The engine of a client, for checks of the contract itself."""
+    """Return the engine of a client, for checks of the contract itself."""
     return core_of(client).engine
 
 
 def owner_of(lease: aio.Lease) -> str:
-    """The owner id of a lease, which nobody but its holder may see."""
+    """Return the owner id of a lease, which only its holder may see."""
     return lease._hold.grant.owner  # pyright: ignore[reportPrivateUsage]
 
 
 def grant_of(answer: Grant | Busy) -> Grant:
-    """A grant that the engine must have given."""
+    """Return the answer as a grant; raise Broken if it is not one."""
     if isinstance(answer, Grant):
         return answer
     raise Broken(f"the engine must grant this, and says {answer!r}")
@@ -270,7 +270,7 @@ VERBS = ("renew", "release", "withdraw", "inspect", "watch", "revoke", "scan")
 
 
 class Record:
-    """The calls that the engines of one check got, and who was told to wait.
+    """The calls that the engines of one check got, and the owners that were told to wait.
 
     A check has to know when a waiter is queued and whether a bad call reached the engine. No engine
     can tell that, so its class is extended by a record of its own calls.
@@ -279,24 +279,24 @@ class Record:
     def __init__(self) -> None:
         self.calls = 0
         self.waiters: dict[str, dict[str, None]] = {}
-        """For each name the owners that were told to wait, in the order they came."""
+        """For each name the owners that were told to wait, in the order in which they came."""
         self.look_in: float | None = None
-        """When set, waiters are told to look again this late: only a push is earlier."""
+        """If set, waiters are told to retry only after so many seconds: only a push is earlier."""
 
     def waiting(self, name: str) -> int:
-        """How many have been told to wait for a name so far."""
+        """Return how many owners have been told to wait for a name so far."""
         return len(self.waiters.get(name, ()))
 
     def note(self, request: Request, answer: Grant | Busy) -> Grant | Busy:
         if isinstance(answer, Grant):
             return answer
-        if request.queue or answer.queued:  # some join the queue with the first question
+        if request.queue or answer.queued:  # some engines queue a waiter with its first request
             self.waiters.setdefault(request.name, {})[request.owner] = None
         return answer if self.look_in is None else answer._replace(look_in=self.look_in)
 
 
 def recorded(engine: type[Engine], record: Record) -> type[Engine]:
-    """The same engine, keeping a record of its calls."""
+    """Return a subclass of an engine that records its calls."""
 
     async def acquire(self: Engine, request: Request) -> Grant | Busy:
         record.calls += 1
@@ -336,14 +336,14 @@ _TWINS: dict[type[object], type[object]] = {
 def async_adapter(client: sync.Client) -> aio.Client:
     """Give a blocking client the methods of an asyncio one, so that one check serves both flavors.
 
-    What ``fencelock.aio`` awaits can be awaited here; the blocking call is made in the calling
-    thread, before the coroutine ends. Nothing suspends, so ``drive()`` runs it.
+    The methods that are awaited in ``fencelock.aio`` can be awaited here; the blocking call is made
+    in the calling thread, before the coroutine ends. Nothing suspends, so ``drive()`` runs it.
     """
     return cast(aio.Client, _AsyncAdapter(client))
 
 
 class _AsyncAdapter:
-    """Wraps a sync Client, Lock, Lease, Lost or recipe. Two that wrap the same one are equal."""
+    """Wraps a sync Client, Lock, Lease, Lost or recipe. Wrappers of the same object are equal."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped

@@ -1,4 +1,4 @@
-"""Move the clock of asyncio clients by hand."""
+"""The manual clock of asyncio clients."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..faulty import Faults
 from .core import ManualClockCore
 from .timeline import REAL_TIMEOUT_S, Flag, Sleeper, Timeline, ends_by, seconds
 
-LOOK_S = 0.001
-TURNS = 5  # turns of the loop without work after which there is none
+BUSY_WAIT_S = 0.001
+TURNS = 5  # iterations of the loop without work after which it counts as idle
 
 
 class AioTimeline(Timeline):
@@ -49,24 +49,24 @@ class AioTimeline(Timeline):
                     if self.moves == moves:
                         raise self.unmoved() from None
         finally:
-            if self.sleeps(sleeper):  # we leave by an error, still in the list
+            if self.sleeps(sleeper):  # an error ends the wait while the sleeper is in the list
                 self.wake(sleeper)
         return signal.is_set()
 
     async def _flow(self, sleeper: Sleeper, who: Hashable) -> None:
-        """Let time pass whenever nobody is at work, until this sleeper wakes."""
+        """Let time pass whenever no worker is busy, until this sleeper wakes."""
         moves, left = self.moves, self.real_timeout
         while self.sleeps(sleeper) and left > 0:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
             if self.sleeps(sleeper) and not self.pass_time(who):
-                await asyncio.sleep(LOOK_S)
-                left -= LOOK_S
+                await asyncio.sleep(BUSY_WAIT_S)
+                left -= BUSY_WAIT_S
             if self.moves != moves:
                 moves, left = self.moves, self.real_timeout
 
     async def settle(self, besides: object) -> None:
-        """Wait until all workers but one sleep or are done, and the loop has nothing to do."""
+        """Wait until all workers but one sleep or are done, and the loop is idle."""
         quiet = 0
         try:
             async with asyncio.timeout(self.real_timeout):
@@ -82,7 +82,7 @@ class AioTimeline(Timeline):
             raise self.unsettled(besides) from None
 
     async def jump(self, moment: float, besides: object) -> None:
-        """Set the time, and let everybody whose time has come do its part, one after the other."""
+        """Set the time, and wake the sleepers whose deadlines have passed, one after the other."""
         await self.settle(besides)
         self.move(moment)
         while self.wake_first():
@@ -112,7 +112,7 @@ class ManualAioWorld(AioWorld):
 
     @contextmanager
     def until(self, moment: float) -> Generator[None, None, None]:
-        """As under threads: a timer of the loop would go by the real time."""
+        """Limit the waits of a block as under threads: a timer of the loop would use real time."""
         self._limit_of[asyncio.current_task()] = moment
         try:
             yield
@@ -133,7 +133,7 @@ class ManualAioWorld(AioWorld):
 
 
 class _Task:
-    """A job that runs as a task; whoever moves the clock waits for it."""
+    """A job that runs as a task; a move of the clock waits for it."""
 
     def __init__(self, task: asyncio.Task[None], real_timeout: float) -> None:
         self._task = task
@@ -150,9 +150,9 @@ class _Task:
 class AioClock:
     """The clock of a ``testing.aio_client()``. It stands still until it is moved.
 
-    A body whose lease is lost is cancelled where it waits, here as everywhere. When that is in one
-    of these methods, the move is completed first. One that ``flows`` also moves by itself while a
-    call waits for it.
+    A body whose lease is lost is cancelled where it waits, here as everywhere. If it waits in one
+    of these methods, the move is completed first. A clock that ``flows`` also moves by itself while
+    a call waits for it.
     """
 
     def __init__(self, real_timeout: float = REAL_TIMEOUT_S, *, flows: bool = False) -> None:
@@ -162,20 +162,21 @@ class AioClock:
         self._store.wall_us = lambda: 0  # so fences are 1, 2, 3, …
 
     def connect(self, *, faults: Faults | None = None) -> aio.Client:
-        """Another client of the same engine, on the same clock: a rival, as in another process.
+        """Return another client of the same engine, on the same clock: a rival, as in another
+        process.
 
-        With ``faults``, switches of ``testing.faulty`` stand between it and the engine.
+        With ``faults``, the switches of ``testing.faulty`` are applied between it and the engine.
         """
         world, who = ManualAioWorld(self._timeline), asyncio.current_task
         core = ManualClockCore(world, self._store, aio.Lease, self._timeline, who, faults)
         return aio.Client(core)
 
     def now(self) -> float:
-        """Seconds on this clock."""
+        """Return the time of this clock, in seconds."""
         return self._timeline.now()
 
     async def advance(self, by: float) -> None:
-        """Jump ahead, as if the process had been frozen meanwhile: nobody renewed in between.
+        """Jump ahead, as if the process had been frozen meanwhile: no lease was renewed in between.
 
         When it returns, leases that ran out are lost, their ``on_lost`` has been called, and
         waiters whose time has come have the lock or have given up.
@@ -195,11 +196,11 @@ class AioClock:
         await self._timeline.jump(end, besides)
 
     async def settle(self) -> None:
-        """Wait until all that is under way has been done; no time passes."""
+        """Wait until all current work is done; no time passes."""
         await self._world.shield(self._timeline.settle(asyncio.current_task()))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait, in real time, until something is so: that a task of yours waits, say.
+        """Wait, in real time, until a condition holds: that a task of yours waits, say.
 
         No time passes on this clock.
         """

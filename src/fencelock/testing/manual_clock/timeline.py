@@ -1,11 +1,11 @@
-"""Keep the time of a manual clock: who sleeps until when, and who is at work.
+"""The time of a manual clock, with its sleepers and its workers.
 
-Both flavors share it: ``threads.py`` and ``aio.py`` put their own to sleep on it, and move it.
+Both flavors share it: in ``threads.py`` threads sleep on it and move it, in ``aio.py`` tasks do.
 
-* A worker is a job in the background, or a call of a client that is under way. Whoever moves the
-  clock waits until all workers sleep or are done; so nothing is half way when the move is over.
-* Sleepers whose time has come are woken one after the other, in the order of their deadlines: the
-  same test takes the same course every time.
+* A worker is a job in the background, or a running call of a client. A move of the clock waits
+  until all workers sleep or are done; so no work is half done when the move is over.
+* Sleepers whose deadlines have passed are woken one after the other, in the order of their
+  deadlines: the same test takes the same course every time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...world import NO_LIMIT, Signal
 
 START = 1000.0
 REAL_TIMEOUT_S = 10.0  # real seconds after which something must be wrong
-FLOW_MAX_S = 3600.0  # of a clock that flows: a call that waits longer waits for ever
+FLOW_MAX_S = 3600.0  # of a clock that flows: a call that waits longer would wait forever
 
 
 class Flag:
@@ -44,7 +44,7 @@ class Flag:
 
 
 class Sleeper:
-    """One that waits for a signal or a moment."""
+    """A thread or task that waits for a signal or a deadline."""
 
     __slots__ = ("deadline", "rouse", "signal", "who")
 
@@ -58,7 +58,7 @@ class Sleeper:
 
 
 class Worker:
-    """A job, or a call that is under way."""
+    """A job, or a running call of a client."""
 
     __slots__ = ("asleep", "began_at", "is_job", "label")
 
@@ -70,13 +70,13 @@ class Worker:
 
 
 class Timeline:
-    """The time of some clients, and all that happens in it."""
+    """The time of some clients, with their sleepers and workers."""
 
     def __init__(self, real_timeout: float = REAL_TIMEOUT_S, flows: bool = False) -> None:
         self.real_timeout = real_timeout
         self.flows = flows
-        """Whether time passes by itself while a call waits for it and nobody is at work."""
-        self.mutex = threading.RLock()  # a collected client sets a signal, wherever we are
+        """Whether time passes by itself while a call waits for it and no worker is busy."""
+        self.mutex = threading.RLock()  # a client's finalizer may set a signal at any point
         self.moves = 0
         self._now = START
         self._sleepers: dict[Sleeper, None] = {}
@@ -86,7 +86,7 @@ class Timeline:
         return self._now
 
     def begin(self, who: Hashable, label: str, is_job: bool) -> bool:
-        """Somebody goes to work; False when it is at work already."""
+        """Add a worker; return False if the thread or task is one already."""
         with self.mutex:
             if who in self._workers:
                 return False
@@ -94,14 +94,14 @@ class Timeline:
             return True
 
     def end(self, who: Hashable) -> None:
-        """Its work is done."""
+        """Remove a worker: its work is done."""
         with self.mutex:
             self._workers.pop(who, None)
             self.on_change()
 
     @contextmanager
     def call(self, who: Hashable, label: str) -> Generator[None, None, None]:
-        """The call of a client, which whoever moves the clock waits for."""
+        """Count the caller as a worker within the block: a move of the clock waits for it."""
         first = self.begin(who, label, is_job=False)
         try:
             yield
@@ -110,20 +110,20 @@ class Timeline:
                 self.end(who)
 
     def busy(self, *besides: Hashable) -> list[str]:
-        """The labels of all that are at work and do not sleep."""
+        """Return the labels of all workers, other than ``besides``, that do not sleep."""
         with self.mutex:
             workers = self._workers.items()
             return [w.label for who, w in workers if not w.asleep and who not in besides]
 
     def is_job(self, who: Hashable) -> bool:
-        """Whether somebody works in the background, where it may sleep for ever."""
+        """Return whether a worker is a background job, which may sleep forever."""
         with self.mutex:
             return who in self._workers and self._workers[who].is_job
 
     def sleep(
         self, who: Hashable, signal: Signal, deadline: float | None, rouse: Callable[[], None]
     ) -> Sleeper | None:
-        """Put somebody to sleep; None when there is nothing to wait for."""
+        """Register a sleeper; return None if its signal is set or its deadline has passed."""
         with self.mutex:
             if signal.is_set() or (deadline is not None and deadline <= self._now):
                 return None
@@ -135,7 +135,7 @@ class Timeline:
             return sleeper
 
     def wake(self, sleeper: Sleeper) -> None:
-        """Wake somebody, who counts as at work from this moment."""
+        """Wake a sleeper; if it is a worker, it counts as busy from this moment."""
         with self.mutex:
             self._sleepers.pop(sleeper, None)
             if sleeper.who in self._workers:
@@ -146,18 +146,18 @@ class Timeline:
         return sleeper in self._sleepers
 
     def wake_waiters(self, signal: Signal) -> None:
-        """Wake all that wait for a signal."""
+        """Wake all sleepers that wait for a signal."""
         for sleeper in [sleeper for sleeper in self._sleepers if sleeper.signal is signal]:
             self.wake(sleeper)
 
     def move(self, moment: float) -> None:
-        """Set the time; nobody is woken yet."""
+        """Set the time; no sleeper is woken yet."""
         with self.mutex:
             self._now = max(self._now, moment)
             self.moves += 1
 
     def wake_first(self) -> bool:
-        """Wake the one whose time came first; False when nobody's has come."""
+        """Wake the sleeper with the earliest deadline; return False if none has passed."""
         with self.mutex:
             soonest = self.soonest()
             if soonest is None or soonest > self._now:
@@ -166,9 +166,10 @@ class Timeline:
             return True
 
     def pass_time(self, who: Hashable) -> bool:
-        """Go to the next moment at which somebody wakes, and wake it; False if it is not time.
+        """Move to the earliest deadline and wake its sleeper; return False if a worker is busy or
+        there is no deadline.
 
-        For a clock that flows. A call that would let time pass for ever is told so.
+        For a clock that flows. RuntimeError is raised in a call that would let time pass forever.
         """
         with self.mutex:
             worker, soonest = self._workers.get(who), self.soonest()
@@ -183,22 +184,22 @@ class Timeline:
             return self.wake_first()
 
     def soonest(self) -> float | None:
-        """The next moment at which somebody wakes by itself."""
+        """Return the earliest deadline of all sleepers; None if none has one."""
         with self.mutex:
             return min((s.deadline for s in self._sleepers if s.deadline is not None), default=None)
 
     def on_change(self) -> None:
-        """Somebody fell asleep or ended: whoever waits for quiet should look."""
+        """Wake those that wait for all workers to sleep: a worker fell asleep or ended."""
 
     def unsettled(self, besides: Hashable) -> RuntimeError:
-        """The error for work that does not end."""
+        """Return the error for work that does not end."""
         return RuntimeError(
             f"the clock was moved, and after {self.real_timeout:g} s of real time still at work: "
             f"{', '.join(self.busy(besides)) or 'others'}. Does on_lost wait for something?"
         )
 
     def unmoved(self) -> RuntimeError:
-        """The error for a call that waits for time that does not pass."""
+        """Return the error for a call that waits for time that does not pass."""
         return RuntimeError(
             f"this call has waited for {self.real_timeout:g} s of real time, and its clock moves "
             "by hand only: call advance() or run() from another thread or task"
@@ -206,14 +207,14 @@ class Timeline:
 
 
 def seconds(value: float) -> float:
-    """A length of time to move by."""
+    """Check the number of seconds to move by, and return it."""
     if not 0 <= value < float("inf"):
         raise UsageError(f"time moves forward, by 0 or more seconds: not by {value!r}")
     return value
 
 
 def ends_by(deadline: float | None, limit: float) -> float | None:
-    """By when a wait ends: at its deadline, or when the call that it is part of has to."""
+    """Return when a wait ends: at its deadline, or at the limit of the call that it is part of."""
     if limit == NO_LIMIT:
         return deadline
     return limit if deadline is None else min(deadline, limit)

@@ -14,7 +14,7 @@ from .status import RpcError, cannot_connect
 from .tls import see_agreed
 
 LINGER_S = 0.1  # after a cancellation
-LEAVE_S = 10.0  # calls on a connection that is left have ended by then
+LEAVE_S = 10.0  # calls on a connection that was retired have ended by then
 
 
 class _AioCall(Call):
@@ -33,7 +33,7 @@ class _AioCall(Call):
 
 
 class AioClient(Receiver):
-    """The connection, and who waits for what on it."""
+    """The connection, and the calls and streams on it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -56,10 +56,10 @@ class AioClient(Receiver):
         return not self._usable
 
     async def call(self, head: bytes, message: bytes, within: float) -> bytes:
-        """Send a request and wait for its answer; RpcError when the time is up at the latest.
+        """Send a request and return its reply; RpcError when the time is up at the latest.
 
-        A task that is cancelled waits a little for an answer that is on its way: a request that is
-        dropped half-way may still be served, after what undoes it.
+        A task that is cancelled waits a little for a reply that is on its way: a request that is
+        dropped half-way may still be served, after the request that undoes it.
         """
         due = self._loop.time() + within
         call = _AioCall(head, message, due)
@@ -81,17 +81,17 @@ class AioClient(Receiver):
         return call.result()
 
     def flush(self) -> None:
-        """Send what is to be sent."""
+        """Send all bytes that are ready to be sent."""
         out = self._frames.out
         if self._transport is not None and out:
-            if self._usable:  # uvloop raises where asyncio passes over what is written too late
+            if self._usable:  # asyncio ignores a write that comes too late, uvloop raises
                 self._transport.write(b"".join(out))
             out.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(
             "asyncio.Transport", transport
-        )  # uvloop's are of no class of asyncio
+        )  # uvloop's transports are of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
         self._received_at = self._loop.time()
@@ -137,7 +137,7 @@ class AioClient(Receiver):
             self._watch(min(left))
 
     def begin(self, stream: Call) -> None:
-        """Open a stream; from now on a silent server is sent a ping."""
+        """Open a stream; from now on, ping a server that is silent."""
         self._streams.add(stream)
         self._frames.open(stream)
         self.flush()
@@ -171,7 +171,7 @@ class AioClient(Receiver):
             self._see_life()
 
     def retire(self) -> None:
-        """Let no more calls begin, and close with the end of the last, or after a while."""
+        """Begin no more calls, and close when the last one has ended, or after ``LEAVE_S``."""
         self._frames.leaving = self._frames.leaving or "the connection was left"
         if self._frames.idle:
             self.close()
@@ -191,7 +191,7 @@ class AioClient(Receiver):
 
 
 class _StreamCall(Call):
-    """A call that passes each message on."""
+    """A call that passes each message to a callback."""
 
     __slots__ = ("_on_end", "_on_message")
 
@@ -208,7 +208,7 @@ class _StreamCall(Call):
 
 
 class AioStream:
-    """Messages both ways, until either side ends it."""
+    """A stream of messages both ways, until either side ends it."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class AioStream:
     ) -> None:
         self._call = _StreamCall(head, on_message, on_end)
         self._early: list[bytes] = []
-        """Messages to be sent once there is a connection."""
+        """Messages to send once there is a connection."""
         self._client: AioClient | None = None
         self._task = asyncio.ensure_future(self._begin(client))
 
@@ -259,7 +259,7 @@ async def connect(server: Server, within: float) -> AioClient:
             )
         if tls is not None:
             see_agreed(transport.get_extra_info("ssl_object"))
-    except OSError as error:  # the end of the time is one, and what TLS says
+    except OSError as error:  # a timeout is one, and so is an error of TLS
         made.close()
         raise cannot_connect(error) from error
     return made

@@ -1,15 +1,15 @@
 """Share one connection between all threads that call, without a thread of its own.
 
-Whoever waits for an answer reads, if nobody else does, and receives for all; once it has its own
-answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
-for itself, and many have their requests under way at once.
+A thread that waits for a reply reads, if no other thread does, and receives for all; once it has
+its own reply it wakes another waiter, to go on reading. So a single thread sends and receives for
+itself, and many threads have their requests under way at once.
 
-A signal handler may raise between any two steps, also while an earlier exception is on its way. So
-nothing that such a moment could leave undone is believed for ever. The turn to read is no lock: it
+A signal handler may raise between any two steps, also while an earlier exception propagates. So no
+state that such a moment could leave stale is trusted for ever. The turn to read is no lock: it
 belongs to the frame of a function, and once that no longer runs, the turn was lost, and with it
-perhaps some bytes: the connection ends. Frames are marked while they are changed: whoever finds
-the mark ends the connection, too. And those who wait for another to read see now and then whether
-somebody does.
+perhaps some bytes: the connection is closed. The HTTP/2 state is marked while it is changed: a
+thread that finds the mark closes the connection, too. And threads that wait for another to read
+check now and then whether one does.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .connection import PING_OUT, PONG_S, Call, Connection
 from .hpack import Malformed
 from .server import Server
 from .status import RpcError, cannot_connect
-from .tls import Seal
+from .tls import TlsLayer
 
 READ_MAX = 65_536
 SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
-LOOK_AGAIN_S = 0.01  # a connection that was used so lately is taken to be alive
-SEE_READER_S = 0.1  # how often those who wait see whether somebody reads
+FRESH_S = 0.01  # a connection that was used so lately is presumed alive
+SEE_READER_S = 0.1  # how often waiting threads check whether one reads
 _DONT_WAIT = getattr(socket, "MSG_DONTWAIT", None)
 _frame = sys._getframe  # pyright: ignore[reportPrivateUsage]
 
 
 class FrameSocket:
-    """One connection of threads. All but reading is done under its mutex."""
+    """A connection that threads share. All but reading is done under its mutex."""
 
     def __init__(self, server: Server, within: float) -> None:
         """Connect; RpcError says why not."""
@@ -45,9 +45,10 @@ class FrameSocket:
         self.frames = Connection()
         self.usable = True
         self._changing = False
-        """Frames are being changed: if so when the mutex is free, nobody knows where they stand."""
+        """Whether ``frames`` is being changed. If so while the mutex is free, its state is unknown:
+        the change was interrupted."""
         self._pong_at = 0.0
-        self._seal: Seal | None = None
+        self._tls: TlsLayer | None = None
         try:
             self._socket = socket.create_connection((server.host, server.port), within)
         except OSError as error:
@@ -55,8 +56,8 @@ class FrameSocket:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if server.tls is not None:
-                self._seal = Seal(server.tls, server.host)
-                self._seal.shake_hands(self._socket)
+                self._tls = TlsLayer(server.tls, server.host)
+                self._tls.handshake(self._socket)
             set_timeout(self._socket, min(within, SEND_S))
         except BaseException as error:
             self._socket.close()
@@ -65,7 +66,7 @@ class FrameSocket:
             raise
         self.receive = self._socket.recv
         self._poll: Callable[[float], object] | None = None
-        """Waits so many milliseconds for something to read; None: reading itself waits."""
+        """Waits so many milliseconds for something to read; None where the read itself waits."""
         if waits_in_kernel(self._socket):
             poll = poller()
             poll.register(self._socket.fileno(), READ)
@@ -90,7 +91,7 @@ class FrameSocket:
     def _do(self, change: Callable[..., None], *about: object) -> None:
         with self.mutex:
             try:
-                self._mark()
+                self._begin_change()
                 change(*about)
                 if self.frames.out:
                     self._flush()
@@ -110,27 +111,27 @@ class FrameSocket:
         self.received(data)
 
     def received(self, data: bytes) -> None:
-        """Take received bytes; whoever reads closes the connection if this fails."""
+        """Take received bytes; the thread that reads closes the connection if this fails."""
         with self.mutex:
-            self._mark()
-            if self._seal is not None:
-                data = self._seal.unseal(data)
+            self._begin_change()
+            if self._tls is not None:
+                data = self._tls.decrypt(data)
             self.frames.feed(data)
-            if self._seal is not None and self._seal.is_over:
+            if self._tls is not None and self._tls.is_over:
                 raise ConnectionResetError("the server closed the connection")
             if self.frames.pongs and not self._pong_at:
                 self._pong_at = monotonic() + PONG_S
-            if self.frames.out or self._seal is not None:
+            if self.frames.out or self._tls is not None:
                 self._flush()
             self._changing = False
 
-    def _mark(self) -> None:
+    def _begin_change(self) -> None:
         if self._changing:
             self._break("interrupted")
         self._changing = True
 
     def _flush(self) -> None:
-        """Send all that is in ``out``. Errors are for whoever reads to find."""
+        """Send all that is in ``out``. An error shuts the socket down, which the reader notices."""
         if not self.usable:
             return
         if self._pong_at and monotonic() >= self._pong_at:
@@ -138,8 +139,8 @@ class FrameSocket:
         out = b"".join(self.frames.out)
         self.frames.out.clear()
         try:
-            if self._seal is not None:
-                out = self._seal.seal(out) if out else self._seal.answer()
+            if self._tls is not None:
+                out = self._tls.encrypt(out) if out else self._tls.answer()
             if out:
                 self._socket.sendall(out)
         except OSError as error:
@@ -162,17 +163,17 @@ class FrameSocket:
             self.frames.fail(why)
 
     def _break(self, why: str) -> None:
-        """Wake whoever reads, and let nobody send any more."""
+        """Wake the thread that reads, and let none send any more."""
         if self.usable:
             self.frames.leaving = self.frames.leaving or why
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # it is not connected any more
-            self.usable = False  # last: if this is interrupted, the next one does all of it
+            self.usable = False  # last: if this is interrupted, the next call does all of it
 
     def let_go(self) -> None:
-        """Close the socket itself, once nobody reads it."""
+        """Close the socket itself, once no thread reads it."""
         self._socket.close()
 
 
@@ -184,7 +185,7 @@ class _ThreadsCall(Call):
     def __init__(self, head: bytes, message: bytes) -> None:
         super().__init__(head, message)
         self.wake: threading.Lock | None = None
-        """Released when there is something to do for whoever waits."""
+        """Released when there is something to do for the thread that waits."""
 
     def on_end(self) -> None:
         if self.wake is not None:
@@ -192,7 +193,7 @@ class _ThreadsCall(Call):
 
 
 class ThreadsClient:
-    """The connection, and who reads it."""
+    """The connection, and which thread reads it."""
 
     def __init__(self, server: Server, within: float) -> None:
         self._socket = FrameSocket(server, within)
@@ -203,7 +204,7 @@ class ThreadsClient:
         self._retired = False
 
     def call(self, head: bytes, message: bytes, within: float) -> bytes:
-        """Send a request and wait for its answer; RpcError when the time is up at the latest."""
+        """Send a request and return its reply; RpcError when the time is up at the latest."""
         call, due = _ThreadsCall(head, message), monotonic() + within
         try:
             self._socket.begin(call)
@@ -212,8 +213,8 @@ class ThreadsClient:
             if not call.done:
                 self._socket.cancel(call)
                 call.end(RpcError("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
-                self._appoint()  # we may have been appointed just now, and not know of it
-        except BaseException:  # of a signal handler: leave nothing to this call
+                self._appoint()  # this thread may have been woken to read just now
+        except BaseException:  # an exception of a signal handler: this call will read no more
             self._socket.cancel(call)
             self._appoint()
             raise
@@ -224,7 +225,7 @@ class ThreadsClient:
         return call.result()
 
     def _follow(self, call: _ThreadsCall, due: float) -> None:
-        """Wait until another has read the answer, or there is none who reads."""
+        """Wait until another thread has read the reply; read if no thread does."""
         call.wake = wake = threading.Lock()
         wake.acquire()
         while not call.done and not self._lead(call, due):
@@ -235,7 +236,7 @@ class ThreadsClient:
                 self._see_reader()
 
     def _lead(self, call: Call, due: float) -> bool:
-        """Read for all until a call is over, or its time; False if another reads."""
+        """Read for all until this call has ended or its time is up; False if another reads."""
         sock = self._socket
         try:
             if not self._take_turn():
@@ -248,7 +249,7 @@ class ThreadsClient:
         except (OSError, Malformed) as error:
             sock.close(str(error))
         except BaseException:
-            if self._reader.get(True) is _frame():  # it may have read and not have taken it
+            if self._reader.get(True) is _frame():  # bytes may be read, and not taken
                 sock.close("interrupted")
             raise
         finally:
@@ -256,12 +257,12 @@ class ThreadsClient:
         return True
 
     def _take_turn(self) -> bool:
-        """Let the function that calls this read, unless another does."""
+        """Give the turn to read to the calling function, unless another has it."""
         frame = _frame(1)
         return self._reader.setdefault(True, frame) is frame
 
     def _give_turn_back(self, call: Call | None = None) -> None:
-        """Let others read, if the function that calls this did; ``call`` waits no more."""
+        """Take the turn to read from the calling function, if it has it; ``call`` waits no more."""
         if self._reader.get(True) is _frame(1):
             if not self._socket.usable:
                 self._socket.let_go()
@@ -269,7 +270,7 @@ class ThreadsClient:
             self._appoint(call)
 
     def _appoint(self, but: Call | None = None) -> None:
-        """Wake one who waits, if nobody reads."""
+        """Wake one waiting thread, if none reads."""
         if self._reader or self._frames.idle:
             return
         with self._socket.mutex:
@@ -280,20 +281,20 @@ class ThreadsClient:
                 return
 
     def _see_reader(self) -> None:
-        """End the connection if who reads was interrupted, and again on its way out."""
+        """Close the connection if its reader was interrupted, and again while it cleaned up."""
         reader = self._reader.get(True)
         if reader is not None and not _runs(reader):
             self._socket.close("interrupted")
-            with self._socket.mutex:  # one at a time: another may read as soon as it is gone
+            with self._socket.mutex:  # one thread at a time: once the turn is free, another reads
                 if self._reader.get(True) is reader:
                     self._socket.let_go()
                     self._reader.pop(True, None)
 
     def is_alive(self) -> bool:
-        """Return whether a call can begin here: the server may have hung up meanwhile."""
+        """Return whether a call can begin here: the server may have closed the connection."""
         if self._reader:
             self._see_reader()
-        recently = monotonic() - self._used_at < LOOK_AGAIN_S
+        recently = monotonic() - self._used_at < FRESH_S
         if not recently and _DONT_WAIT is not None:
             try:
                 if self._take_turn():
@@ -303,7 +304,7 @@ class ThreadsClient:
         return self._socket.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
-        """Read what came while nobody waited for anything."""
+        """Read what came while no call was under way."""
         try:
             while data := self._socket.receive(READ_MAX, flags):
                 self._socket.received(data)
@@ -317,7 +318,7 @@ class ThreadsClient:
             raise
 
     def retire(self) -> None:
-        """Let no more calls begin, and close with the end of the last."""
+        """Begin no more calls, and close when the last one has ended."""
         self._retired = True
         with self._socket.mutex:
             self._frames.leaving = self._frames.leaving or "the connection was left"
@@ -328,15 +329,15 @@ class ThreadsClient:
         """End the connection, and all calls on it."""
         self._socket.close()
         try:
-            self._take_turn()  # else who reads is woken, and lets go of the socket
+            self._take_turn()  # else the reader is woken, and closes the socket
         finally:
             self._give_turn_back()
 
 
 def _runs(frame: FrameType) -> bool:
-    """Whether a function is still being executed, in whichever thread."""
+    """Return whether a function is still being executed, in any thread."""
     try:
-        frame.clear()  # what is over may as well be forgotten
+        frame.clear()  # harmless for a frame that has ended
     except RuntimeError:  # "cannot clear an executing frame"
         return True
     return False
@@ -346,4 +347,4 @@ def _release(wake: threading.Lock) -> None:
     try:
         wake.release()
     except RuntimeError:
-        pass  # it was woken before, and has not seen it yet
+        pass  # this thread was woken before, and has not run yet

@@ -1,7 +1,7 @@
 """Keep the state of one HTTP/2 connection (RFC 9113), the client's side, without I/O.
 
-Its owner sends what is in ``out`` and feeds what it receives. The server may send as much as it
-likes, because answers are read whole anyway; what we send keeps to the limits of the server.
+Its owner sends what is in ``out`` and feeds what it receives. The server gets the largest windows,
+because replies are read whole anyway; what we send keeps to the server's windows and limits.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE = 3, 4  # settings of the server
 REFUSED_STREAM, CANCEL = 7, 8  # reasons of a reset
 FRAME_MAX, BLOCK_MAX = 16_384, 65_536
-INT31_MAX = 2**31 - 1  # the largest window, and the last number of a call
+INT31_MAX = 2**31 - 1  # the largest window, and the last stream identifier
 WINDOW_FIRST, WINDOW_LOW = 65_535, 2**30
 
-# A server in Go sends a ping with each answer, to learn how fast the connection is, unless the last
-# one is still to be answered. Answering that at once would cost each call a second read and write.
+# A server in Go sends a ping with each reply, to learn how fast the connection is, unless the last
+# ping is unanswered. Answering that at once would cost each call a second read and write.
 PONG_S = 0.1
 SILENCE_S, DEATH_S = 10.0, 3.0  # when to send a ping of ours, and when to give up; etcd allows 5 s
 
-FRAME_HEADER = Struct(">BHBBI")  # size in two parts, kind, flags, number of the call
+FRAME_HEADER = Struct(">BHBBI")  # length in two parts, type, flags, stream identifier
 _REASONS = ("no error", "protocol error", "internal error", "flow control error")
 
 
@@ -49,7 +49,7 @@ def _setting(key: int, value: int) -> bytes:
 PING_OUT = frame(PING, 0, 0, b"fencelck")
 PREFACE = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-    # No table of headers, no pushes, as much as the server likes.
+    # No dynamic table, no server push, the largest windows.
     + frame(
         SETTINGS,
         0,
@@ -75,12 +75,12 @@ def reason_of(number: int) -> str:
 
 
 def prefixed(message: bytes) -> bytes:
-    """Encode a message with its length, not compressed."""
+    """Encode a gRPC message with its length, not compressed."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 class Call:
-    """One call with one answer; a call with more of them overrides ``on_message``."""
+    """One call with one reply; a call with more of them overrides ``on_message``."""
 
     __slots__ = (
         "answer",
@@ -98,21 +98,22 @@ class Call:
     def __init__(self, head: bytes, message: bytes | None, goes_on: bool = False) -> None:
         self.head = head
         self.body = b"" if message is None else prefixed(message)
-        """What the connection has not sent yet."""
+        """Bytes that the connection has not sent yet."""
         self.goes_on = goes_on
-        """More messages may be sent."""
+        """Whether more messages may be sent."""
         self.number = 0
+        """The stream identifier; 0 until it is sent."""
         self.window = 0
-        """How many bytes the server would still take."""
+        """How many bytes the server's window for this stream still allows."""
         self.taken = 0
-        """How many bytes have come since the server was last granted a window."""
+        """How many bytes have come since the last WINDOW_UPDATE for this stream."""
         self.rest = b""
         self.answer: bytes | None = None
         self.refused: RpcError | None = None
         self.done = False
 
     def take(self, data: bytes) -> None:
-        """Take received bytes of the answer: a message, a part of one, or several."""
+        """Take received bytes of the reply: a message, a part of one, or several."""
         if self.rest:
             data = self.rest + data
         while len(data) >= 5:
@@ -145,7 +146,7 @@ class Call:
         """Called once at the end; for subclasses."""
 
     def result(self) -> bytes:
-        """Return the answer of a call that is over, or raise its error."""
+        """Return the reply of a call that has ended, or raise its error."""
         if self.refused is not None:
             raise self.refused
         if self.answer is None:
@@ -158,22 +159,22 @@ class Connection:
 
     def __init__(self) -> None:
         self.out: list[bytes] = [PREFACE]
-        """To be sent."""
+        """Bytes to send."""
         self.pongs: list[bytes] = []
-        """To be sent too, in a while: see ``PONG_S``."""
+        """Answers to pings, to be sent too, in a while: see ``PONG_S``."""
         self.calls: dict[int, Call] = {}
-        """Those that are under way."""
+        """The calls under way, by stream identifier."""
         self.leaving = ""
         """Why no more calls may begin, if so."""
         self._queue: deque[Call] = deque()
-        """Calls that the server does not take yet."""
+        """Calls beyond the server's MAX_CONCURRENT_STREAMS."""
         self._next = 1
         self._rest = b""
         self._calls_max = INT31_MAX
         self._window, self._window_each = WINDOW_FIRST, WINDOW_FIRST
         self._taken = 0
         self._block: tuple[int, int, bytes] | None = None
-        """Headers that go on in the next frame."""
+        """Headers that go on in the next frame: stream identifier, flags, bytes so far."""
 
     @property
     def idle(self) -> bool:
@@ -216,7 +217,7 @@ class Connection:
                 self._pump(call)
 
     def cancel(self, call: Call) -> None:
-        """Cancel a call. What the server still says of it is dropped."""
+        """Cancel a call. Frames that the server still sends of it are dropped."""
         if self.calls.pop(call.number, None) is not None:
             self.out.append(frame(RST_STREAM, 0, call.number, CANCEL.to_bytes(4, "big")))
             self._begin_others()
@@ -224,12 +225,12 @@ class Connection:
             self._queue.remove(call)
 
     def fail(self, why: str) -> None:
-        """End all calls: the connection is no more."""
+        """End all calls: the connection has ended."""
         self.leaving = self.leaving or why
         for call in self.under_way():  # the server acts on a request only once it has all of it
             unsent = not call.number or (bool(call.body) and not call.goes_on)
             call.end(RpcError("UNAVAILABLE", why, unsent))
-        self.calls.clear()  # last: if this is interrupted, the next one ends the others
+        self.calls.clear()  # last: if this is interrupted, the next call ends the others
         self._queue.clear()
 
     def feed(self, data: bytes) -> None:
@@ -318,14 +319,14 @@ class Connection:
     def _on_reset(self, number: int, reason: int) -> None:
         call = self.calls.get(number)
         if call is not None:
-            call.goes_on, call.body = False, b""  # nothing more is to be said
+            call.goes_on, call.body = False, b""  # nothing more must be sent
             self._drop(call)
             code = "CANCELLED" if reason == CANCEL else "UNAVAILABLE"
             details = f"the server ended the call ({reason_of(reason)})"
             call.end(RpcError(code, details, unsent=reason == REFUSED_STREAM))
 
     def _on_goaway(self, payload: bytes) -> None:
-        """Begin no more calls, and end those after the last that the server will act on."""
+        """Begin no more calls, and end those after the last one that the server will act on."""
         last = int.from_bytes(payload[:4], "big") & INT31_MAX
         said = payload[8:200].decode("latin-1") or reason_of(int.from_bytes(payload[4:8], "big"))
         self.leaving = f"the server closes the connection ({said})"
@@ -367,7 +368,7 @@ class Connection:
                 self._pump(call)
 
     def _pump(self, call: Call) -> None:
-        """Send as much of a call as the server takes."""
+        """Send as much of a call as the server's windows allow."""
         while call.body and (size := min(FRAME_MAX, self._window, call.window)) > 0:
             part, call.body = call.body[:size], call.body[size:]
             self._window -= len(part)
@@ -378,7 +379,7 @@ class Connection:
     def _drop(self, call: Call) -> None:
         """Forget a call that the server has ended."""
         if self.calls.pop(call.number, None) is None:
-            return  # it was cancelled when its last message came
+            return  # its last message has cancelled it
         if call.goes_on or call.body:
             self.out.append(frame(RST_STREAM, 0, call.number, CANCEL.to_bytes(4, "big")))
         if self._queue:

@@ -12,7 +12,7 @@ CODES = (
 )
 # fmt: on
 _BY_NUMBER = {str(number): code for number, code in enumerate(CODES)}
-# What an answer that is not gRPC's means, by its HTTP status. It comes from something in between.
+# What a reply that is not gRPC means, by its HTTP status. It comes from something in between.
 BY_STATUS = {
     "400": "INTERNAL",
     "401": "UNAUTHENTICATED",
@@ -33,13 +33,13 @@ class RpcError(Exception):
         self.code = code
         self.details = details
         self.unsent = unsent
-        """Whether it is certain that the server did nothing about it."""
+        """Whether it is certain that the server did not act on the call."""
         self.late = late or code == "DEADLINE_EXCEEDED"
-        """Whether the server was silent for as long as it was given."""
+        """Whether the server did not answer within the time that the call had."""
 
 
 def cannot_connect(error: OSError) -> RpcError:
-    """Make the error for a server that was not reached, or that TLS failed with."""
+    """Make the error for a server that was not reached, or with which TLS failed."""
     late = isinstance(error, TimeoutError)
     why = "no answer in time" if late else error.strerror or str(error)
     return RpcError("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)

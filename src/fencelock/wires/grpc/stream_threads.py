@@ -1,7 +1,7 @@
-"""Open a stream for threads: on a connection of its own, which a thread reads.
+"""Open a stream for threads: on a connection of its own, which a thread of its own reads.
 
-The thread connects, too: Ctrl-C strikes the main thread only, and so never between the parts of
-that. A silent server is sent a ping now and then.
+The thread connects, too: Ctrl-C strikes the main thread only, and so cannot interrupt that. A
+silent server is pinged now and then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _StreamCall(Call):
 
 
 class ThreadsStream:
-    """Messages both ways, until either side ends it."""
+    """A stream of messages both ways, until either side ends it."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class ThreadsStream:
         self._mutex = threading.Lock()
         self._socket: FrameSocket | None = None
         self._early: list[bytes] = []
-        """Messages to be sent once there is a connection."""
+        """Messages to send once there is a connection."""
         self._closed = False
         try:
             start_daemon(self._run, "fencelock-watch")
-        except BaseException:  # of a signal handler: nobody knows this stream
+        except BaseException:  # an exception of a signal handler: nothing refers to this stream
             self._closed = True
             raise
 
@@ -78,7 +78,7 @@ class ThreadsStream:
                 sock.close()
                 sock.let_go()
         except (OSError, Malformed, RpcError):
-            pass  # however it ended: who listened looks for itself
+            pass  # however it ended: on_end tells the listener, which looks for itself
         finally:
             self._on_end()
 

@@ -1,8 +1,8 @@
 """Set up TLS for HTTP/2; for threads, encrypt and decrypt apart from the socket.
 
-A socket of Python's own TLS cannot be read by one thread while another writes. Here whoever has the
-connection's mutex turns plain bytes into sealed ones and back, and the socket below stays a plain
-one that may be read and written at once.
+A socket of Python's own TLS cannot be read by one thread while another writes. Here the thread that
+has the connection's mutex encrypts and decrypts, and the socket below stays a plain one that may be
+read and written at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ READ_MAX = 65_536
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Make a TLS context over which HTTP/2 is spoken."""
+    """Make a TLS context that offers HTTP/2."""
     return make_context(tls, "h2")
 
 
@@ -27,16 +27,16 @@ def see_agreed(tls: ssl.SSLObject) -> None:
         raise ConnectionError("the server does not offer HTTP/2 over TLS")
 
 
-class Seal:
-    """TLS over a socket that somebody else reads and writes."""
+class TlsLayer:
+    """TLS over a socket that its owner reads and writes."""
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         self.is_over = False
-        """The server has said that nothing more will come."""
+        """Whether the server has announced that nothing more will come."""
 
-    def shake_hands(self, sock: socket.socket) -> None:
+    def handshake(self, sock: socket.socket) -> None:
         """Do the handshake over a socket; raises OSError."""
         while True:
             try:
@@ -54,11 +54,11 @@ class Seal:
         sock.sendall(self._out.read())
         see_agreed(self._tls)
 
-    def seal(self, data: bytes) -> bytes:
+    def encrypt(self, data: bytes) -> bytes:
         self._tls.write(data)
         return self._out.read()
 
-    def unseal(self, data: bytes) -> bytes:
+    def decrypt(self, data: bytes) -> bytes:
         """Decrypt received bytes; ``answer`` may then have something to send."""
         self._in.write(data)
         parts: list[bytes] = []
@@ -71,5 +71,5 @@ class Seal:
         return b"".join(parts)
 
     def answer(self) -> bytes:
-        """Return what TLS itself has to send."""
+        """Return the bytes that TLS itself has to send."""
         return self._out.read()

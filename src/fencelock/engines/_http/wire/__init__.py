@@ -1,8 +1,8 @@
-"""The connections of one client: all that knows bytes and sockets.
+"""The connections of one client: the code with bytes and sockets.
 
-``http1.py`` turns a call into bytes and bytes into an answer. Of each flavor there is one kind of
-connection, for one caller at a time (``connection_threads.py``, ``connection_aio.py``); ``pool.py``
-keeps a few of them for each node.
+``http1.py`` encodes requests and decodes responses. Each flavor has one class of connection, for
+one caller at a time (``connection_threads.py``, ``connection_aio.py``); ``pool.py`` keeps a few of
+them for each node.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _aio() -> Connect:
 
 
 CONNECTS: dict[str, Callable[[], Connect]] = {"threads": _threads, "asyncio": _aio}
-"""By flavor, what makes connections."""
+"""The connect functions, by flavor."""
 
 
 def connect_in(world: World) -> Connect:
-    """What makes connections in this world."""
+    """Return the connect function of this world's flavor."""
     return CONNECTS[world.flavor]()

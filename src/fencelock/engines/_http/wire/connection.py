@@ -1,4 +1,4 @@
-"""What a pool knows of a connection, and how one is made."""
+"""The interface of a connection to a node, and of the function that makes one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .http1 import Response
 
 
 class Node(NamedTuple):
-    """One node of a service."""
+    """The address of one node, and how to connect."""
 
     host: str
     port: int
@@ -20,7 +20,7 @@ class Node(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Its address for messages, and as the header ``Host``."""
+        """Its address for messages and the header ``Host``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
@@ -30,25 +30,25 @@ class Connection(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it can be used no more: it failed, or owes an answer that nobody waits for."""
+        """Whether it cannot be used any more: it failed, or its response has lost its caller."""
         ...
 
     async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
-        """Send a request and wait for its answer.
+        """Send a request and return its response.
 
-        Raises Unavailable when it was not sent, OutcomeUnknown when no answer came. It is closed
-        then, and when the caller is cancelled or interrupted.
+        Raise Unavailable if it was not sent, OutcomeUnknown if no response came. The connection is
+        closed then, and if the caller is cancelled or interrupted.
         """
         ...
 
     def closed_by_node(self) -> bool:
-        """Look, without waiting, whether the node has closed it."""
+        """Return, without waiting, whether the node has closed it."""
         ...
 
     def close(self) -> None:
-        """Close, from any thread: whoever waits for an answer ends at once."""
+        """Close, from any thread: a call in progress ends at once."""
         ...
 
 
 Connect: TypeAlias = Callable[[World, Node, tuple[tuple[str, str], ...]], Awaitable[Connection]]
-"""Connects to a node, whose requests will carry the headers."""
+"""Connects to a node; the headers are sent with each request."""

@@ -15,7 +15,7 @@ CHUNK = 65_536
 
 
 class ThreadsConnection:
-    """One connection of a blocking program."""
+    """One connection over a blocking socket."""
 
     def __init__(self, world: World, sock: socket.socket, http: Http1, where: str) -> None:
         self._world = world
@@ -23,23 +23,23 @@ class ThreadsConnection:
         self._http = http
         self._where = where
         self._over = False
-        self._owes = False
-        """A request was begun, and its answer is not whole: so it stays if a thread is interrupted,
-        at whichever moment."""
+        self._response_pending = False
+        """Whether a request was begun whose response is not complete. It is set first, so that it
+        stays set if the thread is interrupted at any moment."""
 
     @property
     def is_closed(self) -> bool:
-        return self._over or self._owes
+        return self._over or self._response_pending
 
     async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
         now, limit = self._world.now, self._world.limit()
         until = min(now() + timeout, limit)
-        self._owes = True
+        self._response_pending = True
         try:
             data = self._http.request(method, target, body)
             self._wait_until(until)
             self._socket.sendall(data)
-        except OSError as error:  # less than a whole request is never served
+        except OSError as error:  # an incomplete request is never served
             self._drop()
             raise unreachable(self._where, error) from error
         except BaseException:
@@ -56,12 +56,12 @@ class ThreadsConnection:
         except OSError as error:
             self._drop()
             raise silent(self._where, error) from error
-        except BaseException:  # Ctrl-C: the answer is still to come, and would be taken for another
+        except BaseException:  # Ctrl-C: the late response would be taken for another's
             self._drop()
             raise
         if not self._http.reusable:
             self._drop()
-        self._owes = False
+        self._response_pending = False
         return response
 
     def _wait_until(self, moment: float) -> None:
@@ -74,7 +74,7 @@ class ThreadsConnection:
         if self.is_closed:
             return True
         try:
-            return bool(select.select([self._socket], [], [], 0)[0])  # nothing is owed: it is over
+            return bool(select.select([self._socket], [], [], 0)[0])  # nothing is pending: closed
         except (OSError, ValueError):
             return True
 
@@ -83,19 +83,19 @@ class ThreadsConnection:
         self._socket.close()
 
     def close(self) -> None:
-        """Shut down first: a thread that reads would not see that the socket is closed."""
+        """Shut the socket down, then close it: a thread that reads would not notice the close."""
         self._over = True
         try:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         except OSError:
-            pass  # the node was first
+            pass  # the node has closed it already
         self._socket.close()
 
 
 async def connect_threads(
     world: World, node: Node, headers: tuple[tuple[str, str], ...]
 ) -> ThreadsConnection:
-    """Connect, within the caller's time."""
+    """Connect to a node, within its ``connect_timeout`` and the caller's limit."""
     left = min(node.connect_timeout, world.limit() - world.now())
     if left <= 0:
         raise unreachable(node.where, "the caller's time is over")

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import h11
 
-BODY_MAX = 64_000_000  # bytes of an answer: a page of locks has far fewer
+BODY_MAX = 64_000_000  # bytes of a response: a page of locks has far fewer
 
 
 class Response(NamedTuple):
-    """What a node answered."""
+    """The response of a node."""
 
     status: int
     body: bytes
@@ -19,7 +19,7 @@ class Response(NamedTuple):
 
 
 class Http1:
-    """The state of one connection of a client."""
+    """The HTTP state of one client connection."""
 
     def __init__(self, headers: tuple[tuple[str, str], ...]) -> None:
         self._connection = h11.Connection(h11.CLIENT)
@@ -28,10 +28,10 @@ class Http1:
         self._body: list[bytes] = []
         self._size = 0
         self.reusable = True
-        """Whether another request can be sent once the answer is there."""
+        """Whether another request can be sent after the response."""
 
     def request(self, method: str, target: str, body: bytes | None) -> bytes:
-        """The bytes of a request."""
+        """Encode a request."""
         headers = [*self._headers]
         if body is not None:
             headers += [("content-type", "application/json"), ("content-length", str(len(body)))]
@@ -42,9 +42,9 @@ class Http1:
         return data + (connection.send(end) or b"")
 
     def feed(self, data: bytes) -> Response | None:
-        """Take received bytes; return the answer once it is whole.
+        """Feed received bytes; return the response once it is complete.
 
-        Raises ConnectionError for the end of the connection and what is not HTTP.
+        Raise ConnectionError at the end of the connection and for bytes that are not HTTP.
         """
         try:
             self._connection.receive_data(data)

@@ -11,7 +11,7 @@ from ....errors import Unavailable
 from ....wires.single_flight_aio import AioSingleFlight
 from ..settings import Settings
 from . import new_client
-from .errors import told
+from .errors import map_error
 
 
 class AioWire:
@@ -37,7 +37,7 @@ class AioWire:
                 answer: Any = await getattr(self._client, operation)(TableName=table, **request)
                 return dict(answer)
         except Exception as error:
-            raise told(error, operation, table) from error
+            raise map_error(error, operation, table) from error
         raise Unavailable(f"DynamoDB's table {table!r} was not asked: the client is closed")
 
     async def _open(self) -> None:
@@ -56,6 +56,6 @@ class AioWire:
             self._loop.call_soon_threadsafe(self._close_later)
 
     def _close_later(self, ended: asyncio.Task[None] | None = None) -> None:
-        if ended is None or ended.cancelled():  # a loop that ends cancels it before it has begun
+        if ended is None or ended.cancelled():  # an ending loop cancels it before it has begun
             self._closing = self._loop.create_task(self.close())
             self._closing.add_done_callback(self._close_later)

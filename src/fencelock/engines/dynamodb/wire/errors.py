@@ -1,7 +1,7 @@
 """Map the errors of botocore and of DynamoDB to ours: one table.
 
 The SDK's own retries are off, so that an error is about the only attempt. Where a condition failed
-nothing has happened; where no answer came, or one that DynamoDB failed within, a write may have.
+nothing has happened; where no reply came, or an internal error of DynamoDB, a write may have.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 from ....errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
 from ..records import Item
 
-# By name, since this loads no botocore: failures in which no request has left. They are those of
-# urllib3 and aiohttp: aiobotocore says EndpointConnectionError of a connection reset, too.
+# By name, since this loads no botocore: errors before any request was sent. They are those of
+# urllib3 and aiohttp: aiobotocore raises EndpointConnectionError for a connection reset, too.
 _UNSENT = {"ConnectTimeoutError", "NewConnectionError", "gaierror", "ClientConnectorError"}
 _NO_IDENTITY = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"}
 _DENIED = {"AccessDenied", "ExpiredToken", "InvalidSignature", "UnrecognizedClient"}
@@ -24,16 +24,16 @@ _SERVER_ERROR = 500
 class Refused(Exception):
     """A condition did not hold."""
 
-    item: Item | None = None  # that it did not hold for, where the server tells it
+    item: Item | None = None  # the item that did not meet it, where the server returns it
 
 
 class TableMissing(Misconfigured):
     """The table is not there."""
 
 
-def told(error: Exception, operation: str, table: str) -> Exception:
+def map_error(error: Exception, operation: str, table: str) -> Exception:
     """Return our error for one that the SDK has raised."""
-    below = getattr(error, "kwargs", {}).get("error")  # what the SDK has caught
+    below = getattr(error, "kwargs", {}).get("error")  # the error that the SDK has caught
     names = {kind.__name__ for kind in (*type(error).__mro__, *type(below).__mro__)}
     answer: dict[str, Any] = getattr(error, "response", None) or {}
     code = str(answer.get("Error", {}).get("Code", "")).rpartition("#")[2]
@@ -56,7 +56,7 @@ def told(error: Exception, operation: str, table: str) -> Exception:
 
 
 def no_answer(operation: str, table: str, why: object) -> FencelockError:
-    """The error of a request that may have been carried out."""
+    """Return the error of a request without a reply; a write may have been carried out."""
     what = f"DynamoDB's table {table!r} did not answer ({why})"
     if operation.startswith(_READS):
         return Unavailable(f"{what}; nothing was done")

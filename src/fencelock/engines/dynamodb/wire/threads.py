@@ -1,7 +1,7 @@
 """The wire for threads: botocore's client, each request in a thread of its own.
 
-botocore has one time limit for all requests, and none for looking up names and credentials. So a
-caller has a thread make its request, and waits for as long as its own call may last. Nor does an
+botocore has one timeout for all requests, and none for resolving names and finding credentials. So
+a caller has a thread make its request, and waits for as long as its own call may last. Nor does an
 exception of a signal handler reach into the driver.
 """
 
@@ -17,9 +17,9 @@ from ....wires.thread_flag import ThreadFlag
 from ....world import World
 from ..settings import Settings
 from . import new_client
-from .errors import no_answer, told
+from .errors import map_error, no_answer
 
-SPARE_S = 1.0  # for what botocore does beside connecting and reading
+SPARE_S = 1.0  # for what botocore does besides connecting and reading
 
 
 class ThreadsWire:
@@ -54,7 +54,7 @@ class ThreadsWire:
         if not done.wait(left):
             raise no_answer(operation, table, f"within {left:.1f} s")
         if isinstance(answers[0], Exception):
-            raise told(answers[0], operation, table) from answers[0]
+            raise map_error(answers[0], operation, table) from answers[0]
         return dict(answers[0])
 
     def _connected(self) -> Any:

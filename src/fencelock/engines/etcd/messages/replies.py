@@ -22,42 +22,42 @@ class KeyValue(NamedTuple):
 
 
 class RangeReply(NamedTuple):
-    """The answer to a range: a part of the store at one revision."""
+    """The reply to a range: a part of the store at one revision."""
 
     revision: int
     pairs: list[KeyValue]
     more: bool
     total: int = 0
-    """How many there are, when not all were wanted."""
+    """How many keys the range has, even if a limit kept some from the reply."""
 
 
 class TxnReply(NamedTuple):
-    """The answer to a transaction."""
+    """The reply to a transaction."""
 
     revision: int
     succeeded: bool
     found: list[RangeReply]
-    """What its ranges have read, in order; puts and deletes are left out."""
+    """The replies of its ranges, in order; those of puts and deletes are left out."""
 
 
 class LeaseReply(NamedTuple):
     id: int
     ttl: int
-    """What is left; 0 or less when there is no such lease."""
+    """The remaining ttl, in seconds; 0 or less if there is no such lease."""
     granted_ttl: int = 0
 
 
 class WatchReply(NamedTuple):
-    """What a watch stream says."""
+    """A message of a watch stream."""
 
     watch: int
     revision: int
     created: bool
-    """The watch has begun: it reports everything after this revision."""
+    """The watch was created: it reports everything after this revision."""
     ended: bool
-    """The server has given this watch up."""
+    """The server has canceled this watch."""
     changed: list[bytes]
-    """The keys that were deleted or, where the watch is for that too, put."""
+    """The keys that were deleted or, if the watch is for puts too, put."""
 
 
 def read_revision(header: bytes) -> int:
@@ -114,7 +114,8 @@ def read_txn(data: bytes) -> TxnReply:
 def succeeded(data: bytes) -> bool:
     """Return whether a transaction succeeded.
 
-    Right behind the header, which is short, servers say that it did.
+    Servers send the field ``succeeded`` right after the header, which is short: that is checked
+    first.
     """
     short_header = len(data) > 1 and data[0] == 0x0A and data[1] < 128
     if short_header and data.startswith(b"\x10\x01", data[1] + 2):
@@ -125,9 +126,9 @@ def succeeded(data: bytes) -> bool:
 def read_success(data: bytes) -> int:
     """Return the revision of a transaction that succeeded, or 0.
 
-    A success of today's servers begins with a header of cluster, member, revision and term, each
-    once and in this order, and with the word that it is one. That is read here in one go, without
-    calls; whatever looks different is read field by field.
+    The reply of today's servers to a successful transaction begins with a header of cluster,
+    member, revision and term, each once and in this order, and the field ``succeeded``. That is
+    read here in one go, without calls; any other reply is read field by field.
     """
     revision, shift, offset = 0, 0, 3
     try:
@@ -167,7 +168,7 @@ _HEADER_TAGS = (0x0A, 0x08, 0x10, 0x18, 0x20)
 
 
 def read_lease(data: bytes) -> LeaseReply:
-    """Decode the answer to a grant, a keep-alive or a look at a lease."""
+    """Decode the reply to a LeaseGrant, a LeaseKeepAlive or a LeaseTimeToLive."""
     named = {number: signed(value) for number, value, part in fields(data) if not part}
     return LeaseReply(named.get(2, 0), named.get(3, 0), named.get(4, 0))
 

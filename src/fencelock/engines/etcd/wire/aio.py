@@ -18,7 +18,7 @@ CONNECT_S = 3.0  # for a stream
 
 
 class AioWire:
-    """Connections to the members of a cluster, each made when it is first needed."""
+    """The connections to the members of a cluster, each made when it is first needed."""
 
     def __init__(self, members: Sequence[str], tls: Tls | None) -> None:
         context = None if tls is None else context_of(tls)
@@ -26,7 +26,7 @@ class AioWire:
         self._loop = asyncio.get_running_loop()
         self._clients: dict[tuple[int, int], AioClient] = {}
         self._left: set[AioClient] = set()
-        """Those that are used no more, while something on them may still go on."""
+        """Retired connections, on which calls may still be in progress."""
         self._connecting = AioSingleFlight[AioClient]("fencelock-connect")
         self._closed = False
 
@@ -42,7 +42,7 @@ class AioWire:
         return await client.call(head, request, within)
 
     async def _connected(self, member: int, channel: int, within: float) -> AioClient:
-        """Connect, once for all who come meanwhile; they may be cancelled, it goes on."""
+        """Connect, once for all concurrent callers; that goes on even if they are cancelled."""
         key = (member, channel)
         client = self._clients.get(key)
         if client is not None and client.usable:

@@ -15,16 +15,16 @@ from ....wires.grpc.stream_threads import ThreadsStream
 from ....wires.grpc.tls import context_of
 from ....wires.tls import Tls
 
-LOOK_S = 0.005
+BUSY_WAIT_S = 0.005
 
 
 class ThreadsWire:
-    """Connections to the members of a cluster, each made when it is first needed."""
+    """The connections to the members of a cluster, each made when it is first needed."""
 
     def __init__(
         self, members: Sequence[str], tls: Tls | None, left: Callable[[], float] = lambda: inf
     ) -> None:
-        """``left`` says how many seconds the call may still last that this thread is in."""
+        """``left`` returns how many seconds remain to the call that this thread is running."""
         context = None if tls is None else context_of(tls)
         self._servers = [Server.at(member, context) for member in members]
         self._left = left
@@ -50,16 +50,16 @@ class ThreadsWire:
         return client.call(head, request, within)
 
     def _connect(self, key: tuple[int, int], due: float) -> ThreadsClient:
-        """Connect, once for all who come meanwhile.
+        """Connect, once for all concurrent callers.
 
-        They look now and then whether that is done: a signal handler that raises could leave a lock
-        locked that is taken within a time limit, but not one of a ``with``.
+        Other callers poll for the end of that: a signal handler that raises could leave a lock
+        locked that is acquired with a timeout, but not one of a ``with``.
         """
         connecting = self._connect_locks.setdefault(key, threading.Lock())
         while connecting.locked():
             if monotonic() >= due:
                 raise cannot_connect(TimeoutError())
-            sleep(LOOK_S)
+            sleep(BUSY_WAIT_S)
         with connecting:
             return self._connected(key, due)
 
@@ -91,7 +91,7 @@ class ThreadsWire:
         self.close_nowait()
 
     def close_nowait(self) -> None:
-        """Close all connections; calls that are under way end at once."""
+        """Close all connections; calls in progress end at once."""
         self._closed = True
         while self._clients:
             _, client = self._clients.popitem()

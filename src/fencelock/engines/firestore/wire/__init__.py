@@ -1,6 +1,6 @@
-"""Requests to Firestore over gRPC: its messages, and documents from its answers.
+"""Requests to Firestore over gRPC: its messages, and documents from its replies.
 
-``_google/calls.py`` makes them, with the transport of google-cloud-firestore. Its AsyncClient would
+``_google/calls.py`` sends them, with the transport of google-cloud-firestore. Its AsyncClient would
 need a second wire, and has no listener.
 """
 
@@ -17,7 +17,7 @@ from ..._google.errors import no_answer
 from ..documents import SWEEP_AFTER, Document, Write
 from ..settings import Settings
 from . import messages
-from .errors import told
+from .errors import map_error
 
 KEEPALIVE = ("grpc.keepalive_time_ms", 30_000)
 BATCH_MAX = 500  # writes in one request
@@ -30,34 +30,34 @@ class Wire:
         self._world = world
         self._settings = settings
         self._calls = Calls(world, "firestore", settings.shown, settings, KEEPALIVE)
-        self._left = list[tuple[str, Call]]()
-        """By document, the writes that nobody waits for any more, and that may not have ended."""
+        self._abandoned = list[tuple[str, Call]]()
+        """Pairs of a document's id and a write to it whose caller has left before its end."""
         prefix = ("google-cloud-resource-prefix", settings.parent)
         routing = ("x-goog-request-params", f"database={settings.parent.replace('/', '%2F')}")
         owner = ("authorization", "Bearer owner")  # of an emulator, past its security rules
         self._metadata = [prefix, routing, *([owner] if settings.emulator else [])]
 
     async def commit(self, *writes: Write) -> int:
-        """Write all of these or none: when it was done. Refused where a precondition failed."""
+        """Write all of these or none; return the time. Refused where a precondition failed."""
         request = messages.commit(self._settings, writes)
         answer = await self._send("commit", request, writes[0].id)
-        updated = answer.write_results[0].update_time  # none of what was deleted
+        updated = answer.write_results[0].update_time  # a deletion has none
         return messages.microseconds(updated or answer.commit_time)
 
     async def write_each(self, writes: Sequence[Write]) -> list[int | Exception]:
-        """Write each of these by itself: when its document was updated, or why it was not."""
+        """Write each of these by itself; return when its document was updated, or its error."""
         done = list[int | Exception]()
         for start in range(0, len(writes), BATCH_MAX):
             request = messages.commit(self._settings, writes[start : start + BATCH_MAX])
             answer = await self._send("batch_write", request, "many")
             for result, status in zip(answer.write_results, answer.status, strict=True):
-                failed = told(self._settings, True, CODES[int(status.code)], status.message)
+                failed = map_error(self._settings, True, CODES[int(status.code)], status.message)
                 at = messages.microseconds(result.update_time)
                 done.append(failed if status.code else at)
         return done
 
     async def read(self, *ids: str) -> list[Document | None]:
-        """Read documents as the last writes have left them; None where there is none."""
+        """Read documents, strongly consistent; None where there is none."""
         answers = await self._send("batch_get_documents", messages.get(self._settings, ids))
         found = {one.id: one for one in messages.documents(self._settings, answers, "found")}
         return [found.get(id) for id in ids]
@@ -68,7 +68,7 @@ class Wire:
         return await self._query("__name__", most, *bounds)
 
     async def overdue(self, wall_us: int, most: int) -> list[Document]:
-        """Read documents that may be dead by now, those first that are so longest."""
+        """Read documents that may be dead by now, by ``sweepAfter``, the oldest first."""
         return await self._query(SWEEP_AFTER, most, {"integer_value": wall_us})
 
     async def _query(
@@ -79,7 +79,7 @@ class Wire:
         return messages.documents(self._settings, answers, "document")
 
     async def server_us(self) -> int:
-        """Firestore's time, of a read that finds nothing."""
+        """Return Firestore's time, from a read that finds nothing."""
         request = messages.get(self._settings, ["clock:"])
         answers = await self._send("batch_get_documents", request)
         return messages.microseconds(answers[0].read_time)
@@ -89,7 +89,7 @@ class Wire:
         return self._calls.stream(lambda one: one.listen(requests, metadata=self._metadata))
 
     async def _send(self, method: str, message: messages.Message, writes: str = "") -> Any:
-        """Make a call, which may write to a document. A read is answered by a stream."""
+        """Make a call; ``writes`` is the id of the document it writes. A read returns a stream."""
         settings, is_write = self._settings, bool(writes)
 
         def start(transport: Any) -> Any:
@@ -99,15 +99,15 @@ class Wire:
 
         call = Call(start, writes=is_write, is_stream=not is_write)
         try:
-            return await self._calls.make(call, partial(told, settings, is_write))
+            return await self._calls.make(call, partial(map_error, settings, is_write))
         finally:
             if is_write and not call.answers:
-                still = [one for one in self._left if not one[1].answers]
-                self._left = [*still, (writes, call)]
+                still = [one for one in self._abandoned if not one[1].answers]
+                self._abandoned = [*still, (writes, call)]
 
     async def settle(self, id: str) -> None:
-        """Wait for the end of writes to a document that nobody waits for any more."""
-        for written, call in list(self._left):
+        """Wait for the end of writes to a document whose callers have left."""
+        for written, call in list(self._abandoned):
             if written == id and call.is_begun and not call.answers:
                 signal = self._world.signal()
                 call.when_ended.append(signal.set)

@@ -1,6 +1,6 @@
-"""Map what only Firestore says to errors of ours; see ``_google/errors.py`` for the rest.
+"""Map the errors of Firestore alone to errors of ours; see ``_google/errors.py`` for the rest.
 
-Where a precondition failed, or a transaction of another was in the way, nothing has happened.
+Where a precondition failed, or a write contended with another, nothing has happened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Contended(Unavailable):
     """Another write to the same document was in the way, so nothing was done."""
 
 
-def told(settings: Settings, writes: bool, code: str, words: str) -> Exception:
+def map_error(settings: Settings, writes: bool, code: str, words: str) -> Exception:
     """Return our error for a status of gRPC."""
     what = settings.shown
     no_database = "database" in words and "does not exist" in words
@@ -33,4 +33,4 @@ def told(settings: Settings, writes: bool, code: str, words: str) -> Exception:
         return Misconfigured(f"{what} has no database, so nothing was done ({words}): {CREATE}")
     if code == "ABORTED":
         return Contended(f"{what} was changed by others all the time; nothing was done ({words})")
-    return errors.told(what, RIGHTS, code, words, writes=writes)
+    return errors.map_error(what, RIGHTS, code, words, writes=writes)

@@ -1,17 +1,18 @@
-"""Hazelcast's own client, in both flavors: its connections and messages, and not its recipes.
+"""Hazelcast's own client, in both flavors: its connections and messages, without its FencedLock.
 
-The FencedLock of the client takes the calling thread, or task, for the owner, has one session that
-it renews by itself, and does not tell when that ends. So the messages of the lock and of its
-session are sent one by one, through the parts of the client that its FencedLock uses: the codecs of
+The client's FencedLock takes the calling thread, or task, as the owner, has one session that it
+renews by itself, and does not report when that ends. So the messages of the lock and of its session
+are sent one by one, through the parts of the client that its FencedLock uses: the codecs of
 ``hazelcast.protocol.codec`` and the ``InvocationService`` of a client. They were read in release
-5.7.0, and the extra ends before 6; ``tests/engines/hazelcast`` fails first where they change.
+5.7.0, and the extra requires a release before 6; if they change, ``tests/engines/hazelcast`` fails
+first.
 
-The client repeats a request whose connection was lost, for as long as ``request_timeout``. It has
-the same invocation uid each time, so that Hazelcast carries it out once.
+The client resends a request whose connection was lost, for as long as ``request_timeout``. It has
+the same invocation uid each time, so that Hazelcast applies it once.
 
 A member that is cut off from the others keeps its clients, and tells them that it is alone. So a
-connection is closed that had no answer of the CP Subsystem for as long as ``request_timeout`` after
-one was missed first: the client then turns to another member that it knows.
+connection is closed if no reply of the CP Subsystem came over it for ``request_timeout`` after the
+first missed one: the client then uses another member that it knows.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from uuid import UUID
 
 from ....world import World
 from ..settings import Settings
-from .errors import told
+from .errors import map_error
 
 Done: TypeAlias = Callable[[Any, bool], None]
-"""Called once, from any thread, with an answer or an error of ours, and with whether the request
-was sent more than once: then a member may still have it."""
+"""Called once, from any thread, with a reply or an error of ours, and with whether the request was
+sent more than once: then a member may still have a copy."""
 
 CODECS = {
     "group": "cp_group_create_cp_group_codec",
@@ -45,17 +46,17 @@ CODECS = {
     "put": "map_set_codec",
     "get": "map_get_codec",
 }
-MAPS = ("put", "get")  # which a member answers although it is cut off
+MAPS = ("put", "get")  # which a member answers even if it is cut off
 RETRY_PAUSE_S = 0.1
-HEARTBEAT_S = 1.0  # a member that does not answer is left after five of them
+HEARTBEAT_S = 1.0  # a member that does not answer is dropped after five of them
 SILENT_S = 5.0
-SPARE_S = 1.0  # for what a client does beside connecting
+SPARE_S = 1.0  # for the other work of a client that starts or stops
 UNANSWERED = "the member has not answered"
-WAIT_S = 3600.0 * 24 * 365  # for how long the client repeats a request that waits in a queue
+WAIT_S = 3600.0 * 24 * 365  # how long the client resends a request that waits in a queue
 
 
 class Uid(NamedTuple):
-    """What tells one request of a lock from another: 128 bits, as hexadecimal text."""
+    """The invocation uid of a request: 128 bits, as hexadecimal text."""
 
     text: str
 
@@ -67,24 +68,24 @@ class Text(NamedTuple):
 
 
 class Wire(Protocol):
-    """Send requests: an answer, or an error of ours, comes for each."""
+    """Sends requests; each gets a reply or an error of ours."""
 
     async def connect(self) -> None:
-        """Have a client that runs; Unavailable where no member can be reached."""
+        """Make sure that a client is running; Unavailable if no member can be reached."""
         ...
 
     def request(
         self, operation: str, arguments: Sequence[Any], done: Done, waits: bool = False
     ) -> ClientRequest:
-        """Make a request, to be sent over the client that ``connect`` has made."""
+        """Make a request, to be sent by the client that ``connect`` has created."""
         ...
 
     async def call_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
-        """Send requests at once; for each its answer, or an error of ours, by the timeout."""
+        """Send requests at once; return for each its reply or an error of ours, by the timeout."""
         ...
 
     def members(self) -> list[tuple[str, str]]:
-        """The members of the cluster: where each is, and its release."""
+        """Return the members of the cluster: the address and the release of each."""
         ...
 
     async def close(self) -> None: ...
@@ -119,27 +120,27 @@ class ClientRequest:
 
     @property
     def connection(self) -> Any:
-        """By which it was sent last."""
+        """The connection over which it was sent last."""
         return self._invocation.sent_connection
 
 
 class ClientWire:
-    """What both flavors do with their client, which is made by the first request."""
+    """What both flavors do with their client, which is created by the first request."""
 
     package: str
-    """The module of the flavor that has its ``HazelcastClient``."""
+    """The module of the flavor's ``HazelcastClient``."""
     invocations: str
-    """The module that has its ``Invocation``."""
+    """The module of its ``Invocation``."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._client: Any = None
         self._closed = False
         self._silent = dict[Any, float]()
-        """Connections by which an answer was missed, and none has come since that moment."""
+        """Connections with a missed reply, and the moment since which none has come."""
 
     def _runs(self) -> bool:
-        """Whether there is a client that has not given up on the cluster."""
+        """Return whether there is a client that has not given up on the cluster."""
         client = self._client
         return not self._closed and client is not None and client.lifecycle_service.is_running()
 
@@ -147,7 +148,7 @@ class ClientWire:
         return client_class(self.package)(self._hang_up, **config(self._settings))
 
     def _hang_up(self, connection: Any) -> None:
-        """Close a connection, called by the client's own thread or task."""
+        """Close a connection; called in the client's own thread or task."""
         raise NotImplementedError
 
     def request(
@@ -160,7 +161,7 @@ class ClientWire:
             try:
                 answer = future.result()
             except BaseException as error:  # an asyncio future may have been cancelled
-                answer = told(error, operation, bool(invocation.sends))
+                answer = map_error(error, operation, bool(invocation.sends))
             if operation not in MAPS:
                 self._silent.pop(invocation.sent_connection, None)
             done(answer, invocation.sends > 1)
@@ -172,7 +173,7 @@ class ClientWire:
         self._client._invocation_service.invoke(invocation)
 
     def _missed(self, request: ClientRequest) -> None:
-        """Leave a member that goes on not to answer, though it is connected."""
+        """Close a connection over which no reply has come for ``request_timeout``."""
         now, connection = time.monotonic(), request.connection
         if connection is None or not connection.live:
             self._silent.pop(connection, None)
@@ -190,18 +191,19 @@ class ClientWire:
 
 
 def own_client(module: str) -> Any:
-    """Hazelcast's own client of a flavor, loaded by its first use in a tenth of a second."""
-    with warnings.catch_warnings():  # of a module of Python's that it uses, up to 3.11
+    """Import the client class of a flavor, at its first use, as that takes a tenth of a second."""
+    with warnings.catch_warnings():  # of a standard module that it uses, up to Python 3.11
         warnings.simplefilter("ignore", DeprecationWarning)
         return import_module(module).HazelcastClient
 
 
 @cache
 def client_class(module: str) -> Any:
-    """The client of a flavor that does not wait for ever for a member.
+    """Return the client class of a flavor, with a timeout for each member.
 
-    Hazelcast's connects to one after the other, and waits for ever for one that accepts a
-    connection and says nothing, as one does that is frozen. So that connection is closed in time.
+    Hazelcast's client connects to one member after the other, and waits forever for one that
+    accepts a connection and sends nothing, as a frozen member does. So that connection is closed in
+    time.
     """
     own: Any = own_client(module)
 
@@ -218,7 +220,7 @@ def client_class(module: str) -> Any:
             def begin(connection: Any) -> Any:
                 def look() -> None:
                     self.unanswered.discard(connection)
-                    if connection.remote_uuid is None:  # which its answer tells
+                    if connection.remote_uuid is None:  # which the member's reply sets
                         self._hang_up(connection)
 
                 self.unanswered.add(connection)
@@ -232,9 +234,9 @@ def client_class(module: str) -> Any:
 
 
 def config(settings: Settings) -> dict[str, Any]:
-    """What either client is made with."""
+    """Return the configuration of either client."""
     logger = logging.getLogger("hazelcast")
-    if not logger.handlers:  # it would print to stderr where a program has not set up any
+    if not logger.handlers:  # without any, Python would print to stderr
         logger.addHandler(logging.NullHandler())
     user, password = settings.login
     made: dict[str, Any] = {
@@ -260,7 +262,7 @@ def config(settings: Settings) -> dict[str, Any]:
 
 @cache
 def _invocations(module: str) -> Any:
-    """The invocation of one flavor's client, which here knows how often it was sent."""
+    """Return a flavor's Invocation class, extended by a count of how often it was sent."""
 
     class Invocation(import_module(module).Invocation):  # type: ignore[misc]
         __slots__ = ("_connection", "sends")
@@ -271,7 +273,7 @@ def _invocations(module: str) -> Any:
 
         @sent_connection.setter
         def sent_connection(self, connection: Any) -> None:
-            self._connection = connection  # the client takes it back before it tries again
+            self._connection = connection  # the client resets it before it retries
             self.sends = getattr(self, "sends", 0) + (connection is not None)
 
     return Invocation
@@ -280,7 +282,7 @@ def _invocations(module: str) -> Any:
 def new_invocation(
     client: Any, module: str, operation: str, arguments: Sequence[Any], timeout: float
 ) -> Any:
-    """Make a request for the client of one flavor."""
+    """Make an invocation for the client of one flavor."""
     codec = import_module(f"hazelcast.protocol.codec.{CODECS[operation]}")
     decode: Callable[[Any], Any] = getattr(codec, "decode_response", _no_answer)
     data, partition = client._serialization_service, -1
@@ -294,17 +296,17 @@ def new_invocation(
             encoded.append(UUID(argument.text))
         elif isinstance(argument, Text):
             encoded.append(data.to_data(argument.text))
-            if partition < 0:  # that of the key, which comes first
+            if partition < 0:  # the partition of the key, which comes first
                 partition = client._internal_partition_service.get_partition_id(encoded[-1])
         else:
             encoded.append(argument)
     return _invocations(module)(
         codec.encode_request(*encoded),
         partition_id=partition,
-        timeout=time.time() + timeout,  # on the clock of the client
+        timeout=time.time() + timeout,  # by the client's clock
         response_handler=read if operation == "get" else decode,
     )
 
 
 def _no_answer(message: object) -> None:
-    """Read an answer that says nothing but that there is one."""
+    """Decode a reply without content."""

@@ -1,7 +1,7 @@
 """Map the errors of the client and of the members to ours: one table.
 
-Whether a request was ever sent is known: one that was not has done nothing. Of one that was, an
-error of the client, or of a member that lost its leader, says nothing of its outcome.
+It is known whether a request was sent: one that was not has done nothing. After one that was, an
+error of the client, or of a member that lost its leader, leaves the outcome unknown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ....errors import Denied, Misconfigured, OutcomeUnknown, Unavailable
 from ..settings import Settings
 
 READS = ("group", "heartbeat", "ownership", "create_session", "close_session", "put", "get")
-"""Operations that take no lock and give none back: what of them has no answer harms nobody."""
+"""Operations that neither take nor release a lock: they do no harm without a reply."""
 NO_CP = (
     "the CP Subsystem of this cluster is not enabled, and without it a FencedLock excludes nobody "
     "for sure: set cp-member-count to 3 or more in the members' configuration, and start as many"
@@ -26,7 +26,7 @@ class GroupGone(SessionGone):
 
 
 class WaitCancelled(Exception):
-    """A request that waited was taken out of the queue by another one of the same endpoint."""
+    """A waiting request was removed from the queue by another one of the same endpoint."""
 
 
 class NotOwner(Exception):
@@ -43,8 +43,8 @@ _DENIED = {"AccessControlError", "SecurityError", "AuthenticationError", "LoginE
 _REFUSED = {"IllegalArgumentError", "UnsupportedOperationError", "HazelcastSerializationError"}
 
 
-def told(error: BaseException, operation: str, sent: bool) -> Exception:
-    """Return our error for one that a request has met."""
+def map_error(error: BaseException, operation: str, sent: bool) -> Exception:
+    """Return our error for an error of the client."""
     name, text = type(error).__name__, _first_line(error)
     if name in _ANSWERS:
         return _ANSWERS[name](text)
@@ -65,7 +65,7 @@ def told(error: BaseException, operation: str, sent: bool) -> Exception:
 
 
 def no_answer(operation: str, seconds: float, sent: bool = True) -> Exception:
-    """The error of a request that nobody has answered in time."""
+    """Return the error of a request that was not answered in time."""
     within = f"within {seconds:.1f} s"
     if operation == "group":
         return Unavailable(
@@ -79,7 +79,7 @@ def no_answer(operation: str, seconds: float, sent: bool = True) -> Exception:
 
 
 def not_connected(error: BaseException | None, settings: Settings) -> Exception:
-    """The error of a client that reaches no member."""
+    """Return the error of a client that cannot connect to any member."""
     if type(error).__name__ in ("TypeError", "ValueError", "InvalidConfigurationError"):
         return Misconfigured(f"Hazelcast's client refuses its settings: {error}")
     if isinstance(error, OSError) and not isinstance(error, TimeoutError):  # a file of TLS

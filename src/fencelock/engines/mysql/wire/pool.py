@@ -1,7 +1,7 @@
-"""The connections of one client: few, used again, and lent to one caller at a time.
+"""The connections of one client: few, reused, and lent to one caller at a time.
 
-An exception of a signal handler may end a caller between any two steps. So room is not counted up
-and down: a connection, or the right to make one, takes room for as long as somebody knows it.
+An exception of a signal handler may end a caller between any two steps. So connections are not
+counted up and down: one, or the right to open one, counts as long as a reference to it exists.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections import deque
 
 from ....errors import OutcomeUnknown, Unavailable
-from ....wires.room import Room, Slot
+from ....wires.live_set import LiveSet, Slot
 from ....world import Signal, World, sleep
 from ..errors import DEADLOCK, refused
 from ..settings import Settings
 from .codec import Reply, ServerError
 from .connection import Connection, Wire
 
-FRESH_S = 1.0  # a connection that was used so lately is not looked at before it is used again
-TRIES = 10  # for statements that met others in a deadlock
-LOOK_S = 0.1  # how often who waits for a connection looks whether one was lost
-END_S = 1.0  # how long the server may take to end a session that was given up
+FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
+TRIES = 10  # for statements that were rolled back in a deadlock
+CHECK_S = 0.1  # how often a waiting caller checks whether a connection was lost
+END_S = 1.0  # how long the server may take to end an abandoned session
 ENDING_S = 0.01
 
 
 class _Waiter:
-    """One who waits for a connection, or was given one at once."""
+    """A request for a connection: it waits, or was given a connection or a slot at once."""
 
     def __init__(
         self, connection: tuple[Connection, float] | None = None, slot: Slot | None = None
     ) -> None:
         self.connection = connection
-        """What it was given, and when that was last used."""
+        """The connection that it was given, and when that was last used."""
         self.slot = slot
         self.signal: Signal | None = None
 
@@ -40,22 +40,22 @@ class _Waiter:
 
 
 class Pool:
-    """At most so many connections; who comes when all are lent waits."""
+    """A limited number of connections; when all are lent, a caller waits."""
 
     def __init__(
         self, world: World, settings: Settings, wire: Wire, size: int, orderly: bool = False
     ) -> None:
-        """In an ``orderly`` pool no request overtakes one whose caller has given up."""
+        """In an ``orderly`` pool no request overtakes one that its caller has abandoned."""
         self._world = world
         self._settings = settings
         self._wire = wire
         self._size = size
         self._orderly = orderly
         self._free: deque[tuple[Connection, float]] = deque()
-        self._taken = Room()
-        """All connections, and the rights to make one."""
+        self._taken = LiveSet()
+        """All connections, and the rights to open one."""
         self._abandoned: set[str] = set()
-        """Sessions whose last request may still be served, though nobody waits for the response."""
+        """Sessions, by identity lock, whose last request may still run although its caller left."""
         self._mutex = world.mutex()
         self._queue: deque[_Waiter] = deque()
         self._closed = False
@@ -63,8 +63,8 @@ class Pool:
     async def query(self, sql: str, wakes: bool = False) -> list[Reply]:
         """Run statements on any connection.
 
-        A statement that met others in a deadlock was undone by the server, and is tried again. A
-        packet that ``wakes`` ends with waking another client, which may have died meanwhile.
+        A statement that the server rolled back in a deadlock is tried again. A packet that
+        ``wakes`` ends with waking another client, which may have died meanwhile.
         """
         if self._abandoned:
             await self.end_abandoned(self._abandoned)
@@ -80,7 +80,7 @@ class Pool:
                 if attempt == TRIES or self._closed or self._world.limit() <= self._world.now():
                     raise
             except ServerError as error:
-                if not wakes or len(error.replies) != sql.count(";"):  # no literal has one
+                if not wakes or len(error.replies) != sql.count(";"):  # no literal has a ";"
                     await self._roll_back(connection, sql)
                     clean = True
                     if error.code != DEADLOCK or attempt == TRIES:
@@ -93,7 +93,10 @@ class Pool:
         raise AssertionError("unreachable")
 
     def _take_back(self, connection: Connection, clean: bool) -> None:
-        """Have a connection back. In asyncio a caller is interrupted only while it queries."""
+        """Take a connection back, or forget it if its request may still run.
+
+        In asyncio a caller is interrupted only while it queries.
+        """
         if not clean and (connection.is_closed or not self._world.cancels):
             if self._orderly:
                 self._abandoned.add(connection.identity_lock)
@@ -102,10 +105,10 @@ class Pool:
             self.give_back(connection)
 
     async def end_abandoned(self, abandoned: set[str]) -> None:
-        """End the sessions of which nobody knows what they still do: nothing may overtake them.
+        """End abandoned sessions, whose last request may still run: nothing may overtake it.
 
-        Whoever has the identity lock is that session; when it is free, all that was sent to it has
-        ended.
+        Only that session has its identity lock; when the lock is free, all that was sent to the
+        session has ended.
         """
         for identity_lock in list(abandoned):
             give_up = self._world.now() + END_S
@@ -131,7 +134,7 @@ class Pool:
             return reply.rows == [(None,)]
         except ServerError:
             clean = True
-            return False  # it ends just now
+            return False  # it is ending just now
         except OutcomeUnknown as error:
             raise Unavailable(f"{error}; nothing more was sent. Try again") from error
         finally:
@@ -141,12 +144,12 @@ class Pool:
                 self._forget(connection)
 
     async def _roll_back(self, connection: Connection, sql: str) -> None:
-        """After an error a transaction may still be open, and its rows locked."""
+        """Roll back the transaction that a packet has begun: it may be open, with rows locked."""
         if "START TRANSACTION" in sql:
             await connection.query("ROLLBACK", self._settings.request_timeout)
 
     def _fresh(self) -> Connection | None:
-        """A connection that was used just now: as ``lend`` gives, at a fraction of its cost."""
+        """Return a connection that was just used, as ``lend`` would at several times the cost."""
         with self._mutex:
             if not self._free:
                 return None
@@ -157,7 +160,7 @@ class Pool:
             return connection
 
     async def lend(self) -> Connection:
-        """Have a connection that works, as far as can be seen without a request."""
+        """Return a connection that is alive, as far as can be seen without a request."""
         give_up = 0.0
         while True:
             waiter = self._reserve()
@@ -167,7 +170,7 @@ class Pool:
             if waiter.slot is not None:
                 return await self._connect_in(waiter.slot)
             if waiter.connection is None:
-                continue  # there is room for a new one
+                continue  # the pool has room for a new one
             connection, used_at = waiter.connection
             waiter.connection = None
             fresh = self._world.now() - used_at < FRESH_S
@@ -176,11 +179,11 @@ class Pool:
             self._forget(connection)
 
     def _reserve(self) -> _Waiter:
-        """Have a connection, or the right to make one, or join the queue for either."""
+        """Return a free connection, or a slot to open one, or join the queue for either."""
         with self._mutex:
             if self._closed:
                 raise Unavailable("the client is closed; nothing was sent")
-            if self._free:  # the last one used: the others may fall asleep
+            if self._free:  # the one used last: the others may become idle
                 return _Waiter(self._free.pop())
             if len(self._taken) < self._size:
                 slot = Slot()
@@ -202,7 +205,7 @@ class Pool:
                         f"all connections to {self._settings.where} were in use for "
                         f"{self._settings.request_timeout:g} s; nothing happened. Allow more: pool="
                     )
-                woken = await self._world.wait(waiter.signal, min(give_up, now + LOOK_S))
+                woken = await self._world.wait(waiter.signal, min(give_up, now + CHECK_S))
             woken = True
         finally:
             if not self._leave(waiter) and not woken:  # woken just now
@@ -231,10 +234,10 @@ class Pool:
                 self._wake_first()
 
     def give_back(self, connection: Connection) -> None:
-        """Have a connection back; one that failed is forgotten.
+        """Take a connection back; one that failed is forgotten.
 
-        It goes to whoever has waited longest. If it lay there for anybody, a caller that comes
-        again at once would always be first, and those who wait would starve.
+        It goes to the caller that has waited longest. If it were simply free, a caller that comes
+        again at once would always be first, and the waiting ones would starve.
         """
         if connection.is_closed or self._closed:
             self._forget(connection)
@@ -254,7 +257,7 @@ class Pool:
         self._wake_first()
 
     def _wake_first(self) -> None:
-        """Let the first in the queue see whether there is room."""
+        """Wake the first caller in the queue, which checks whether the pool has room."""
         if not self._queue:
             return
         with self._mutex:

@@ -1,9 +1,9 @@
-"""Sessions that carry locks: whoever ends one, client or server, ends its locks.
+"""Sessions that hold locks: the end of a session, by client or server, ends its locks.
 
 The server ends a session that was idle for its ``wait_timeout``, which is set to the ttl of the
-locks that it carries: a holder that froze or was cut off loses them in time, and no later. So locks
-of different ttls do not share a session. As long as there are sessions without a lock, none is
-shared at all: what goes wrong on one then harms nobody else.
+session's locks: a holder that froze or was cut off loses them in time, and no later. So locks of
+different ttls do not share a session. As long as there are sessions without a lock, none is shared
+at all: an error on one then harms no other owner.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ....errors import OutcomeUnknown, Unavailable
 from ....model import Request
 from ....wires.disconnect_monitor import Hangups
-from ....wires.room import Room, Slot
+from ....wires.live_set import LiveSet, Slot
 from ....world import World
 from ..._sql.hold import Hold
 from ..errors import refused
@@ -26,17 +26,17 @@ from .codec import Reply, ServerError
 from .connection import Connection, Wire
 
 BRIEF_S = 0.03
-LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost
-FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
+CHECK_S = 0.1  # how often a caller that waits for a session checks whether a slot was lost
+FRESH_S = 0.5  # a session that was used so lately is not checked before it is used again
 
 
 def idle_limit(ttl: float) -> int:
-    """The whole seconds after which the server may end a session that carries such a lock."""
+    """Return the ``wait_timeout`` of a session with a lock of this ttl, in whole seconds."""
     return max(1, math.ceil(ttl))
 
 
 class SessionHold(Hold["Session"]):
-    """A lock that a session carries for an owner, by the name that the server knows it by."""
+    """A lock that a session holds for an owner; ``lock`` is its name on the server."""
 
     __slots__ = ("lock", "over", "owner")
 
@@ -50,7 +50,7 @@ class SessionHold(Hold["Session"]):
 
 
 class Session:
-    """One connection of ours, with what it carries."""
+    """A connection of ours, and the locks that it holds."""
 
     def __init__(self, world: World, connection: Connection, number: int) -> None:
         self.connection = connection
@@ -64,7 +64,7 @@ class Session:
 
 
 class LentSession(NamedTuple):
-    """A session, and the turn on it: nobody else uses it for as long as somebody knows this."""
+    """A session and its permit: no other caller uses it while a reference to this exists."""
 
     session: Session
     turn: Permit
@@ -89,21 +89,21 @@ class SessionPool:
         self._monitor: Hangups | None = None
         self._most = max(1, settings.pool - 1)
         self._all: list[Session] = []
-        self._connecting = Room()
+        self._connecting = LiveSet()
         self._connected = world.signal()
-        """Set when one that was on its way is here, or is not coming."""
+        """Set when an attempt to connect has ended."""
         self._mutex = world.mutex()
         self.abandoned: set[str] = set()
-        """Sessions that were given up, and may still have their locks: ``Pool.end_abandoned``."""
+        """Dropped sessions, by identity lock, that may still have locks: ``Pool.end_abandoned``."""
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._all)
 
     async def lend(self, limit: int, spare: bool = False) -> LentSession:
-        """Have a session for locks of this limit, ours alone until it is given back.
+        """Lend a session for locks of this limit, exclusively until it is given back.
 
-        A ``spare`` one carries nothing, and may be one more than the settings allow.
+        A ``spare`` one has no lock, and may be one more than the settings allow.
         """
         deadline = self._world.now() + self._settings.request_timeout
         while True:
@@ -121,19 +121,19 @@ class SessionPool:
                     if not session.holds or session.limit == limit:
                         return LentSession(session, turn)
                     session.mutex.release(turn)
-            elif not self._connecting:  # all carry locks that last longer or shorter than this one
+            elif not self._connecting:  # all have locks with other limits
                 return await self._connect_in(self._take_slot(True) or Slot())
             elif self._world.now() >= min(deadline, self._world.limit()):
                 break
             else:
-                await self._world.wait(connected, min(deadline, self._world.now() + LOOK_S))
+                await self._world.wait(connected, min(deadline, self._world.now() + CHECK_S))
         raise Unavailable(
             f"the sessions of {self._settings.where} were in use for "
             f"{self._settings.request_timeout:g} s; nothing happened. Allow more with pool="
         )
 
     def _take_slot(self, anyway: bool) -> Slot | None:
-        """Have room for one more session, if there is any."""
+        """Take a slot for one more session, if there is any, or in any case if ``anyway``."""
         with self._mutex:
             if not anyway and len(self._all) + len(self._connecting) >= self._most:
                 return None
@@ -142,7 +142,7 @@ class SessionPool:
             return slot
 
     def _try_empty(self) -> LentSession | None:
-        """A session that carries nothing and that nobody uses."""
+        """Lend a session without locks that no other caller uses, if there is one."""
         for session in list(self._all):
             if not session.holds and (turn := session.mutex.try_acquire()) is not None:
                 if self._keep(session, turn) and not session.holds:
@@ -151,7 +151,7 @@ class SessionPool:
         return None
 
     def _keep(self, session: Session, turn: Permit) -> bool:
-        """Whether a session that was locked can be used; one that is over is dropped."""
+        """Return whether a session that was locked can be used; drop one that has ended."""
         fresh = self._world.now() - session.used_at < FRESH_S
         given_up = session.connection.is_closed
         usable = fresh or not session.connection.closed_by_server()
@@ -162,7 +162,7 @@ class SessionPool:
         return False
 
     async def lock(self, session: Session, timeout: float) -> LentSession | None:
-        """Have this session alone; None when it is over."""
+        """Lend this session exclusively; None when it has ended."""
         turn = await session.mutex.acquire(self._world.now() + timeout)
         if turn is None:
             raise Unavailable(
@@ -175,17 +175,17 @@ class SessionPool:
         return None
 
     def try_lock(self, session: Session) -> LentSession | None:
-        """Have this session alone at once; None when another has it."""
+        """Lend this session exclusively, without waiting; None when another caller uses it."""
         turn = session.mutex.try_acquire()
         return None if turn is None else LentSession(session, turn)
 
     def give_back(self, lent: LentSession) -> None:
-        """Let others use a session."""
+        """Take back a session that was lent."""
         lent.session.used_at = self._world.now()
         lent.session.mutex.release(lent.turn)
 
     async def _connect_in(self, slot: Slot) -> LentSession:
-        """Connect, in the room that was taken for it."""
+        """Connect, in the slot that was taken for it."""
         try:
             if self._closed:
                 raise Unavailable("the client is closed; nothing was sent")
@@ -218,9 +218,9 @@ class SessionPool:
         return LentSession(session, turn)
 
     def _disconnected(self, session: Session) -> None:
-        """A session has ended: the server's doing, unless we have given it up ourselves.
+        """Handle the end of a session: by the server, unless this client has closed it.
 
-        Whoever is using it just now finds that out, too.
+        A caller that is using it just now notices that, too.
         """
         given_up = session.connection.is_closed
         if (turn := session.mutex.try_acquire()) is not None:
@@ -245,19 +245,19 @@ class SessionPool:
         blocks: float = 0.0,
         relied_on: bool = True,
     ) -> list[Reply]:
-        """Run statements on a session that was lent; ``limit`` is what it must be set to.
+        """Run statements on a session that was lent; ``limit`` is the ``wait_timeout`` to set.
 
         ``blocks`` is how long the statement itself may wait in the server.
 
-        A session that others rely on is waited for as long as their locks last: to give it up would
-        end them.
+        The timeout for a session that others rely on is as long as their locks last: to drop it
+        would end them.
         """
         if limit and limit != session.limit:
             sql = f"SET SESSION wait_timeout={limit};{sql}"
         timeout = self._settings.request_timeout
         if relied_on and session.holds and session.limit > timeout:
             timeout = session.limit
-        timeout += max(blocks, BRIEF_S)  # most are alike: to change it is a call of the kernel
+        timeout += max(blocks, BRIEF_S)  # mostly the same value: each change costs a system call
         try:
             replies = await session.connection.query(sql, timeout)
         except ServerError as error:
@@ -271,7 +271,7 @@ class SessionPool:
         return replies
 
     def drop(self, session: Session, given_up: bool = True) -> None:
-        """A session is over, and so are its locks; for the server, once it has seen that."""
+        """End a session and its locks; on the server they end once it notices the disconnect."""
         self._remove(session, given_up)
         if self._monitor is not None:
             self._monitor.forget(session.on_disconnect)
@@ -279,7 +279,7 @@ class SessionPool:
         self._ended(session)
 
     def close(self) -> None:
-        """End all sessions, and watch no more for their ends."""
+        """End all sessions, and stop watching for their ends."""
         self._closed = True
         for session in list(self._all):
             self.drop(session, False)

@@ -1,6 +1,6 @@
-"""What knows libpq and sockets: connections, pools, sessions and transactions, in each flavor.
+"""The code that uses libpq and sockets: connections, pools, sessions, transactions, per flavor.
 
-The protocols below are all that a recipe knows of it: ``threads.py`` and ``aio.py`` have them.
+The engines know only the protocols below, which ``threads.py`` and ``aio.py`` implement.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Session(Protocol):
-    """One connection for its whole life: when it ends, the server gives its locks back."""
+    """One connection for its whole life: when it ends, the server releases its locks."""
 
     pid: int
-    """The server's process."""
+    """The process id of its backend."""
     holds: set[str]
-    """The owners that hold a lock by it."""
+    """The owners of its locks."""
     ttls: Counter[float]
-    """How many of them have which ttl."""
+    """How many of its locks have which ttl."""
     limit: str
-    """Its idle timeout as the server was last told, in milliseconds; empty when nobody knows."""
+    """The idle timeout that the server was last sent, in milliseconds; empty if not known."""
     limits_sent: int
-    """How many statements that set it are under way."""
+    """How many statements that set the limit are under way."""
     dead: bool
 
     async def execute(self, statement: Statement, *values: object) -> Rows: ...
@@ -40,11 +40,11 @@ class Session(Protocol):
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send a statement that may wait for ever; call ``done`` with what becomes of it."""
+        """Send a statement without a timeout; call ``done`` with its rows or its error."""
         ...
 
     async def wait_briefly(self, seconds: float) -> None:
-        """Give the result of ``send_async`` a moment to come, where waiting here is cheaper."""
+        """Wait for the result of ``send_async`` for a moment, where that is cheaper here."""
         ...
 
     def on_end(self, ended: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class Session(Protocol):
         ...
 
     def drop(self) -> None:
-        """End it: the server gives its locks back."""
+        """End the session: the server releases its locks."""
         ...
 
 
@@ -64,7 +64,7 @@ class Transaction(Protocol):
 
     @property
     def connection(self) -> Any:
-        """What a holder is given."""
+        """The driver's connection, which the holder is given."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Transaction(Protocol):
 
     @property
     def failed(self) -> bool:
-        """Whether a statement has failed, and all that is left is to roll back."""
+        """Whether a statement has failed, so that only a rollback is possible."""
         ...
 
     async def execute(self, statement: Statement, *values: object) -> Rows: ...
@@ -84,7 +84,7 @@ class Transaction(Protocol):
         ...
 
     async def execute_last(self, statement: Statement) -> Rows:
-        """Run the last statement, after whatever the holder is doing with the connection."""
+        """Run the last statement, once no statement of the holder's is using the connection."""
         ...
 
     def send_async(
@@ -114,17 +114,17 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
     def close_nowait(self) -> None:
-        """Let go of sessions whose client was dropped."""
+        """End background work without waiting, for a client that was dropped."""
         ...
 
     async def execute(self, statement: Statement, *values: object, owner: str = "") -> Rows:
-        """Run one statement in a transaction of its own. Those of one owner run in order."""
+        """Run one statement and commit it. The statements of one owner run in order."""
         ...
 
     async def execute_soon(
         self, statement: Statement, *values: object, within: float | None = None
     ) -> Rows:
-        """The same, never behind others, and over soon enough to be tried again."""
+        """Run one statement, never behind others, in ``within`` seconds: in time for a retry."""
         ...
 
     async def run_script(self, script: str) -> None:
@@ -132,13 +132,13 @@ class Wire(Protocol):
         ...
 
     def listener(self, world: World, *sql: Statements) -> Listener:
-        """What listens for the waiters of this client, with these statements."""
+        """Return the listener for this client's waiters, with these statements."""
         ...
 
     async def session(self) -> Session:
-        """A connection that holds locks: it never becomes another one."""
+        """Open a connection that holds locks: it is never replaced by another one."""
         ...
 
     async def transaction(self) -> Transaction:
-        """A connection of the driver's, for a transaction that the caller may join."""
+        """Open a connection of the driver's, for a transaction that the caller may join."""
         ...

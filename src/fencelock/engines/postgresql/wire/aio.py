@@ -23,13 +23,13 @@ class AioWire:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._pool = BatchingPool(settings, settings.pool)
-        self._keeper = BatchingPool(settings, 1)
+        self._reserve_pool = BatchingPool(settings, 1)
         self._hangups: Hangups | None = None
         self.direct = True
         self.alone = False
 
     async def open(self) -> None:
-        """Reach the database once, and see whether a pooler stands before it."""
+        """Open the first connection, and find out whether it goes through a pooler."""
         self.direct = await self._pool.reach()
 
     async def execute(self, statement: Statement, *values: object, owner: str = "") -> Rows:
@@ -38,7 +38,7 @@ class AioWire:
     async def execute_soon(
         self, statement: Statement, *values: object, within: float | None = None
     ) -> Rows:
-        pool = self._pool if self._pool.is_idle else self._keeper
+        pool = self._pool if self._pool.is_idle else self._reserve_pool
         return await pool.execute(statement, values, "", within)
 
     def listener(self, world: World, *sql: Statements) -> Listener:
@@ -72,7 +72,7 @@ class AioWire:
 
     async def close(self) -> None:
         await self._pool.close()
-        await self._keeper.close()
+        await self._reserve_pool.close()
         self.close_nowait()
 
 

@@ -1,12 +1,13 @@
-"""An asyncio pool that batches statements: those that come up together share a transaction.
+"""An asyncio pool that batches statements: those that are queued together share a transaction.
 
-All that the tasks of a loop send while a connection is busy is sent in one pipeline, ordered by
-name, as one transaction: one round trip and one commit for many locks. The order keeps two such
-batches from waiting for each other. If one statement of a batch fails, the server has undone all of
-them, and each is sent again alone. A second connection is opened only when a batch is held up.
+All statements that the tasks of a loop queue while a connection is busy are sent in one pipeline,
+ordered by name, as one transaction: one round trip and one commit for many locks. The order keeps
+two such batches from waiting for each other. If one statement of a batch fails, the server has
+undone all of them, and each is sent again alone. A second connection is opened only when a batch is
+held up.
 
-A task that is cancelled leaves its statement under way. Whatever is sent next for the same owner
-waits for that to end, so what takes an attempt back always runs after it.
+A task that is cancelled leaves its statement under way. The next statement of the same owner waits
+for that one to end, so a withdrawal always runs after the attempt that it undoes.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from .connection_aio import AioConnection, Call, connect
 
 TRIES_MAX = 5
 BATCH_MAX = 64
-HELD_UP_S = 0.005  # a batch that takes longer may be waiting for somebody: open another connection
+HELD_UP_S = 0.005  # a batch that takes longer may be waiting for a lock: open another connection
 
 
 class BatchingPool:
-    """Statements that share a few connections."""
+    """A few connections, over which batches of statements are sent."""
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
@@ -38,7 +39,7 @@ class BatchingPool:
         self._pending: list[Call] = []
         self._flying: set[str] = set()
         self._alone: list[Call] = []
-        """Calls of a batch that failed: each is sent again by itself."""
+        """Calls of a batch that failed: each is sent again alone."""
         self._scheduled = False
         self._closed = False
         self._held_up: asyncio.TimerHandle | None = None
@@ -50,7 +51,7 @@ class BatchingPool:
         owner: str,
         within: float | None = None,
     ) -> asyncio.Future[Rows]:
-        """Queue a statement; its future has the rows."""
+        """Queue a statement; return the future of its rows."""
         future: asyncio.Future[Rows] = self._loop.create_future()
         if self._closed:
             future.set_exception(Unavailable("the client is closed; nothing happened"))
@@ -65,7 +66,7 @@ class BatchingPool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether a connection is free at this moment."""
+        """Whether a connection is idle at this moment."""
         return bool(self._idle) and not self._pending
 
     def _schedule(self) -> None:
@@ -135,7 +136,7 @@ class BatchingPool:
         self._dispatch()
 
     async def reach(self) -> bool:
-        """Open the first connection; say whether it leads to the server itself."""
+        """Open the first connection; return whether it leads to the server itself."""
         connection = await connect(self._settings, self._done)
         self._open += 1
         self._idle.append(connection)

@@ -1,7 +1,7 @@
 """A connection of libpq's in pipeline mode, which the event loop reads.
 
-A batch of statements is written at once and its results come in order. It is one transaction,
-unless each statement is to be one of its own.
+A batch of statements is written at once and its results come in order. It is one transaction, or
+one for each statement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement
 from .connection import Connection, is_end, is_skipped, rows_of, text
-from .session_setup import greet, is_direct
+from .session_setup import is_direct, setup_statement
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -26,7 +26,7 @@ NEVER = float("inf")
 
 
 class Call:
-    """One statement that somebody waits for."""
+    """One statement, and the future of its rows."""
 
     __slots__ = (
         "answers",
@@ -54,14 +54,14 @@ class Call:
         self.rows: Rows = []
         self.error: Refused | None = None
         self.answers = 1
-        """How many results will come for it."""
+        """How many results are still to come for it."""
         self.tries = 0
         self.request_timeout = 0.0
-        """How long its answer may take, where whoever sends it looks at that."""
+        """How many seconds its results may take; used by ``BatchingPool`` only."""
 
     @property
     def order(self) -> bytes:
-        """Its order in a batch: by the name that it is about."""
+        """The sort key in a batch: the name of the lock."""
         return (self.parameters[0] if self.parameters else None) or b""
 
     def fail(self, error: BaseException) -> None:
@@ -70,7 +70,7 @@ class Call:
 
 
 class AioConnection(Connection):
-    """A connection that the loop watches; it serves one batch at a time."""
+    """A connection that the event loop reads; it serves one batch at a time."""
 
     def __init__(
         self, pgconn: PGconn, loop: asyncio.AbstractEventLoop, done: Callable[[AioConnection], None]
@@ -87,14 +87,15 @@ class AioConnection(Connection):
         self._at = 0
         self._ends = 0
         self.on_notify: Callable[[str], None] | None = None
-        """Called with the payload of each notification, where somebody listens."""
+        """Called with the payload of each notification; None where the connection does not listen.
+        """
         pgconn.enter_pipeline_mode()
         loop.add_reader(self._socket, self._read)
 
     def start(
         self, batch: list[Call], request_timeout: float | None, together: bool = True
     ) -> None:
-        """Send a batch: one transaction, or one for each call, and in any case one write."""
+        """Send a batch in one write: as one transaction, or as one for each call."""
         self.batch, self._at, self._ends = batch, 0, 1 if together else len(batch)
         try:
             fresh: set[str] = set()
@@ -115,7 +116,7 @@ class AioConnection(Connection):
             self._look_at(self._give_up)
 
     def _look_at(self, moment: float) -> None:
-        """Look at the clock then. A timer for each batch would cost more than sending it."""
+        """Set the timer. A timer for each batch would cost more than sending the batch."""
         if self._timer is not None:
             self._timer.cancel()
         self._looks_at, self._timer = moment, self._loop.call_at(moment, self._look)
@@ -180,7 +181,7 @@ class AioConnection(Connection):
                 self.prepared.add(call.statement.name)
 
     def end(self, error: BaseException) -> None:
-        """The connection is of no more use: whoever waits for it is told."""
+        """Close the connection, and fail the calls under way."""
         if self.broken:
             return
         self._loop.remove_reader(self._socket)
@@ -199,13 +200,13 @@ async def connect(
     done: Callable[[AioConnection], None],
     conninfo: dict[str, str] | None = None,
 ) -> AioConnection:
-    """Reach the server and agree on how the session behaves."""
+    """Connect to the server and set the session up."""
     driver = await reach(settings, conninfo)
     pgconn = driver.pgconn
     try:
         async with asyncio.timeout(settings.request_timeout):
-            greeting = await driver.execute(*greet(settings, pgconn))
-            direct = is_direct(await greeting.fetchone(), settings)
+            setup = await driver.execute(*setup_statement(settings, pgconn))
+            direct = is_direct(await setup.fetchone(), settings)
     except BaseException as error:
         pgconn.finish()
         if isinstance(error, psycopg.Error | TimeoutError):
@@ -220,7 +221,7 @@ async def connect(
 async def reach(
     settings: Settings, conninfo: dict[str, str] | None = None
 ) -> psycopg.AsyncConnection[Any]:
-    """A connection of the driver's, in autocommit."""
+    """Open a connection of the driver's, in autocommit."""
     try:
         return await psycopg.AsyncConnection.connect(
             **(conninfo or settings.conninfo),  # type: ignore[arg-type]

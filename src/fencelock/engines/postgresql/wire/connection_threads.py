@@ -1,4 +1,4 @@
-"""A connection whose caller waits for it: the calling thread sends, waits and reads."""
+"""A blocking connection: the calling thread sends, waits and reads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement
 from .connection import Connection, rows_of, text
+from .permits import Permit
 from .poll import READABLE, WRITABLE, Poll, new_poll, wait_for
-from .session_setup import greet, is_direct
-from .turns import Ticket
+from .session_setup import is_direct, setup_statement
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
@@ -32,7 +32,7 @@ _NONE: set[str] = set()
 
 
 class ThreadConnection(Connection):
-    """A connection whose caller waits for it."""
+    """A connection on which the calling thread waits for its result."""
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
@@ -42,11 +42,11 @@ class ThreadConnection(Connection):
         self._rows: Rows = []
         self._refused: Refused | None = None
         self.fresh_until = 0.0
-        """Until then nobody needs to look whether the server is there: it has just answered."""
+        """Until then its life need not be checked: the server has just answered."""
         self.busy = False
-        """Whether an answer is under way. It stays so where an exception threw the asker out."""
-        self.seat: Ticket | None = None
-        """Its seat in a pool."""
+        """Whether a result is under way. It stays so if an exception interrupted the caller."""
+        self.permit: Permit | None = None
+        """The permit by which it counts in the size of its pool."""
 
     def execute(
         self, statement: Statement, values: Sequence[object], request_timeout: float
@@ -54,20 +54,20 @@ class ThreadConnection(Connection):
         """Send one statement and return its rows."""
         parameters = [v.encode() if type(v) is str else text(v) for v in values]
         self.busy = True
-        if statement.name in self.prepared:  # as nearly always: without a detour
+        if statement.name in self.prepared:  # as nearly always: the fast path
             self.pgconn.send_query_prepared(statement.name.encode(), parameters)
-        elif not parameters and not statement.name:  # perhaps several of them
+        elif not parameters and not statement.name:  # perhaps several statements
             self.pgconn.send_query(statement.sql.encode())
         else:
-            self._introduce(statement, parameters, request_timeout)
+            self._prepare_and_send(statement, parameters, request_timeout)
         rows = self._answer(request_timeout)
         self.busy = False
         return rows
 
-    def _introduce(
+    def _prepare_and_send(
         self, statement: Statement, parameters: Sequence[bytes | None], request_timeout: float
     ) -> None:
-        """Put a statement on its way that may be new to the server."""
+        """Send a statement, after preparing it if that is needed."""
         if not self.knows(statement):
             self._prepare(statement, request_timeout)
         self.send(statement, parameters, _NONE)
@@ -84,7 +84,7 @@ class ThreadConnection(Connection):
         self.prepared.add(statement.name)
 
     def _answer(self, request_timeout: float) -> Rows:
-        """Wait for the answer of what was sent: none of it can have come before all was sent."""
+        """Wait for the rows of what was sent: none can have come before all was sent."""
         self._rows, self._refused = [], None
         if self.pgconn.flush():
             self._flush(request_timeout)
@@ -108,7 +108,7 @@ class ThreadConnection(Connection):
                 raise TimeoutError(f"the server took nothing more for {request_timeout:g} s")
 
     def drain(self, request_timeout: float) -> None:
-        """Let an answer come that nobody waits for any more, so that the next one is its own."""
+        """Read a result that no caller waits for any more, so that the next call gets its own."""
         give_up = time.monotonic() + request_timeout
         try:
             while self.pgconn.flush() or self.take() is None:
@@ -123,14 +123,14 @@ class ThreadConnection(Connection):
     def send_async(
         self, statement: Statement, values: Sequence[object], request_timeout: float
     ) -> None:
-        """Send one statement and return; ``take`` has its rows once they have come."""
+        """Send one statement and return; ``take`` returns its rows once they have come."""
         self.busy = True
-        self._introduce(statement, list(map(text, values)), request_timeout)
+        self._prepare_and_send(statement, list(map(text, values)), request_timeout)
         self._rows, self._refused = [], None
         self._flush(request_timeout)
 
     def take(self) -> Rows | None:
-        """The rows, once the server is ready again: only then is the statement committed."""
+        """Return the rows once the server is ready again, since only then are they committed."""
         pgconn = self.pgconn
         while not pgconn.is_busy():
             result = pgconn.get_result()
@@ -145,10 +145,10 @@ class ThreadConnection(Connection):
         return None
 
     def notifications(self, timeout: float, wakeup: WakeupPipe) -> list[str]:
-        """Wait for notifications, or an wakeup, always the same; return the payload of each."""
+        """Wait for notifications or the wakeup, which is always the same; return the payloads."""
         pgconn = self.pgconn
         notice = pgconn.notifies()
-        if notice is None:  # else it came along with the answer to a statement
+        if notice is None:  # else it came along with the result of a statement
             if self._listening is None:
                 self._listening = new_poll()
                 self._listening.register(pgconn.socket, READABLE)
@@ -168,11 +168,11 @@ class ThreadConnection(Connection):
         return payloads
 
     def readable(self, seconds: float) -> bool:
-        """Wait until the server has said something."""
+        """Wait until the server has sent something; False if the time is up."""
         return bool(self._poll.poll(seconds * 1000))
 
     def stale(self) -> bool:
-        """Whether the server has sent something, or left, while nobody used it."""
+        """Return whether an idle connection has ended; reads what the server sent meanwhile."""
         if not self._poll.poll(0):
             return not self.alive()
         try:
@@ -183,7 +183,7 @@ class ThreadConnection(Connection):
 
 
 def time_left(world: World, request_timeout: float) -> float:
-    """How long a call may take: its request_timeout, or less if its caller's deadline is near."""
+    """Return how long a call may take: less than request_timeout if its deadline is near."""
     limit = world.limit()
     if limit == NEVER:
         return request_timeout
@@ -196,10 +196,10 @@ def time_left(world: World, request_timeout: float) -> float:
 def connect(
     world: World, settings: Settings, way: dict[str, str] | None = None
 ) -> ThreadConnection:
-    """Reach the server and agree on how the session behaves."""
+    """Connect to the server and set the session up."""
     pgconn = reach(world, settings, way)
     connection = ThreadConnection(pgconn)
-    sql, values = greet(settings, pgconn)
+    sql, values = setup_statement(settings, pgconn)
     for number in range(1, len(values) + 1):
         sql = sql.replace(b"%s", b"$%d" % number, 1)
     try:
@@ -208,7 +208,7 @@ def connect(
         connection.direct = connection.prepares = is_direct(rows[0], settings)
     except BaseException as error:
         connection.drop()
-        if isinstance(error, OutcomeUnknown):  # all that was sent is a greeting
+        if isinstance(error, OutcomeUnknown):  # only the session's setup was sent
             raise Unavailable(
                 f"{settings.where} cannot be used; nothing happened. {error}"
             ) from error
@@ -217,7 +217,7 @@ def connect(
 
 
 def reach(world: World, settings: Settings, way: dict[str, str] | None = None) -> PGconn:
-    """A connection of libpq's to the first server that will do, in time."""
+    """Connect to the first server that accepts, within the time left."""
     words = way or settings.conninfo
     hosts, ports = (words.get(word, "").split(",") for word in ("host", "port"))
     failed: FencelockError | None = None
@@ -263,19 +263,19 @@ def execute(
     request_timeout: float,
     tries: int = TRIES_MAX,
 ) -> Rows:
-    """Ask, in our errors. A connection that failed is dropped."""
+    """Run a statement, with retries, and raise errors of ours. A failed connection is dropped."""
     give_up = 0.0
     for attempt in range(1, tries + 1):
         try:
             return connection.execute(statement, values, request_timeout)
         except Refused as error:
-            connection.busy = False  # all of the answer has come
+            connection.busy = False  # all of the result has come
             now = time.monotonic()
             give_up = give_up or now + request_timeout
             if error.state in RETRIED and attempt < tries and now < give_up:
                 request_timeout = give_up - now
                 continue
-            if error.state == PREPARED and attempt < tries:  # for somebody who was thrown out
+            if error.state == PREPARED and attempt < tries:  # by a call that was interrupted
                 connection.prepared.add(statement.name)
                 continue
             if error.fatal:

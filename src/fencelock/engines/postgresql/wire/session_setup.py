@@ -1,8 +1,8 @@
-"""The first statement on every connection: is this the server itself, and set the session up.
+"""The first statement on every connection: it detects a pooler, and sets the session up.
 
-A pooler gives its clients a process id of its own making, so a server that calls itself otherwise
-stands behind one. There a session's settings would stay with whoever gets the server next, so none
-are made, and nothing is prepared.
+A pooler gives its clients a process id of its own making, so a backend with another pid is behind a
+pooler. There a session's settings would stay for the next client of that backend, so none are made,
+and nothing is prepared.
 
 Our statements find their rows by an index. A plan that was made while a table was empty would read
 all of it, and a queue leaves many dead rows behind until the next vacuum: so plans are forced.
@@ -25,14 +25,14 @@ _SQL = b"""SELECT CASE WHEN pg_backend_pid() = %s::int THEN
   current_setting('default_transaction_isolation')"""
 
 
-def greet(settings: Settings, pgconn: Any) -> tuple[bytes, tuple[object, ...]]:
-    """The statement and its values, with the driver's placeholders."""
+def setup_statement(settings: Settings, pgconn: Any) -> tuple[bytes, tuple[object, ...]]:
+    """Return the statement, with the driver's placeholders, and its values."""
     timeout_ms = settings.request_timeout * 1000
     return _SQL, (pgconn.backend_pid, f"{timeout_ms * 0.8:.0f}", f"{timeout_ms:.0f}")
 
 
 def is_direct(answer: Any, settings: Settings) -> bool:
-    """Whether this is the server itself."""
+    """Return whether this is the server itself; refuse a pooler with another isolation level."""
     direct = answer[0] is not None
     isolation = answer[1] if isinstance(answer[1], str) else answer[1].decode()
     if not direct and isolation != "read committed":

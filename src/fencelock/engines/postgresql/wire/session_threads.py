@@ -1,8 +1,8 @@
 """A session under threads: one connection for its whole life, whose end is the end of its locks.
 
-Threads take turns on it. A statement that may take for ever, because it waits for a lock in the
-server's own queue, is left to the poller: one thread of a client for all such sessions. Another
-one notices when a session ends while nobody uses it.
+Threads use it in turn. A statement without a timeout waits for a lock in the server's own queue,
+and the poller waits for its result: one thread of a client for all such sessions. Another thread
+notices when an idle session ends.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ..rows import Rows
 from ..statements import Statement
 from .connection import shut
 from .connection_threads import TRIES_MAX, ThreadConnection, execute, time_left
+from .permits import Permit, Permits
 from .poll import READABLE, new_poll
-from .turns import Ticket, Turns
 
 
 class Poller:
-    """Waits for the answers of many sessions at once, in one thread, while there are any."""
+    """One thread that waits for the results of many sessions at once."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -43,17 +43,17 @@ class Poller:
         self.hangups = Hangups()
 
     def add(self, connection: ThreadConnection, done: Callable[[Rows | Exception], None]) -> None:
-        """Call ``done`` when the statement that was sent is answered."""
+        """Call ``done`` when the result of the statement that was sent has come."""
         with self._mutex:
             socket = connection.pgconn.socket
             self._sent[socket] = (connection, done)
             self._poll.register(socket, READABLE)
-            if not self._runs:  # the thread notes it, which no exception can interrupt
+            if not self._runs:  # set by the thread itself, which no exception can interrupt
                 start_daemon(self._run, "fencelock-poller")
         self._wakeup.wake()
 
     def forget(self, connection: ThreadConnection) -> None:
-        """The connection is about to be closed."""
+        """Stop waiting for a connection that is about to be closed."""
         with self._mutex:
             for socket, (other, _) in snapshot(self._sent):
                 if other is connection:
@@ -67,7 +67,7 @@ class Poller:
 
     def _run(self) -> None:
         with self._mutex:
-            if self._runs:  # it was started once more before it had begun
+            if self._runs:  # a second thread was started before the first one had set this
                 return
             self._poll.register(self._wakeup.open(), READABLE)
             self._runs = True
@@ -93,7 +93,7 @@ class Poller:
 
 
 def _received(connection: ThreadConnection) -> Rows | FencelockError | None:
-    """What has come for a statement that was sent, if all of it has."""
+    """Return the result of the statement that was sent, or None if not all of it has come."""
     try:
         connection.pgconn.consume_input()
         rows = connection.take()
@@ -107,7 +107,7 @@ def _received(connection: ThreadConnection) -> Rows | FencelockError | None:
 
 
 def _waited(connection: ThreadConnection, seconds: float) -> Rows | FencelockError | None:
-    """The same, after waiting for it."""
+    """Return the result of the statement that was sent, or None if it has not come in time."""
     give_up = time.monotonic() + seconds
     while (left := give_up - time.monotonic()) > 0:
         if connection.readable(left) and (answer := _received(connection)) is not None:
@@ -116,10 +116,10 @@ def _waited(connection: ThreadConnection, seconds: float) -> Rows | FencelockErr
 
 
 class ThreadSession:
-    """One session, for many threads."""
+    """One session, which many threads use in turn."""
 
     _tries = TRIES_MAX
-    """How often a statement is sent that failed because of others."""
+    """How often a statement is sent at most if it fails because of other transactions."""
 
     def __init__(
         self, world: World, connection: ThreadConnection, request_timeout: float, poller: Poller
@@ -128,9 +128,9 @@ class ThreadSession:
         self._connection = connection
         self._request_timeout = request_timeout
         self._poller = poller
-        self._turns = Turns()
-        self._ticket = Ticket()
-        """Of a statement that may take for ever."""
+        self._permits = Permits()
+        self._permit = Permit()
+        """The permit of the statement of ``send_async``."""
         self.pid = 0
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
@@ -146,16 +146,16 @@ class ThreadSession:
         self._poller.hangups.watch(self._connection.pgconn.socket, self._hang_up)
 
     def _hang_up(self) -> None:
-        """The server has ended it. Whoever uses the connection finds that out, and closes it."""
+        """Handle a disconnect by the server; a call under way notices it, and closes the socket."""
         self.dead = True
-        ticket = Ticket()
+        permit = Permit()
         try:
-            if self._turns.try_take(ticket):
+            if self._permits.try_take(permit):
                 self.drop()
             else:
                 self._tell()
         finally:
-            self._turns.give(ticket)
+            self._permits.give(permit)
 
     def _tell(self) -> None:
         ended, self._ended = self._ended, None
@@ -164,9 +164,9 @@ class ThreadSession:
 
     async def execute(self, statement: Statement, *values: object) -> Rows:
         """Run one statement in a transaction of its own."""
-        ticket = Ticket(sys._getframe())  # pyright: ignore[reportPrivateUsage]
+        permit = Permit(sys._getframe())  # pyright: ignore[reportPrivateUsage]
         try:
-            if not self._turns.take(ticket, time_left(self._world, self._request_timeout)):
+            if not self._permits.take(permit, time_left(self._world, self._request_timeout)):
                 raise Unavailable("the session was busy for too long; nothing happened")
             if self._connection.busy and not self.dead:
                 self._drain()
@@ -178,10 +178,10 @@ class ThreadSession:
         finally:
             if self._connection.broken:
                 self.drop()
-            self._turns.give(ticket)
+            self._permits.give(permit)
 
     def _drain(self) -> None:
-        """Somebody was thrown out before its answer came: nobody else may take it for its own."""
+        """Read the result of a call that was interrupted, so that no other call takes it."""
         try:
             self._connection.drain(time_left(self._world, self._request_timeout))
         except (psycopg.Error, OSError):
@@ -193,12 +193,12 @@ class ThreadSession:
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
-        ticket = self._ticket = Ticket()  # nobody else is served until the answer has come
+        """Send one statement without a timeout; call ``done`` with its rows or its error."""
+        permit = self._permit = Permit()  # no other call has a permit until the result has come
         self._sent = done
         try:
             request_timeout = time_left(self._world, self._request_timeout)
-            if self.dead or not self._turns.take(ticket, request_timeout):
+            if self.dead or not self._permits.take(permit, request_timeout):
                 raise Unavailable("the session has ended; nothing happened")
             self._connection.send_async(statement, values, request_timeout)
         except (FencelockError, Refused, psycopg.Error, OSError) as error:
@@ -209,7 +209,7 @@ class ThreadSession:
             raise
 
     async def wait_briefly(self, seconds: float) -> None:
-        """Wait in this thread for a moment; after that the poller waits."""
+        """Wait for the result in this thread for a moment; after that the poller waits."""
         if self._sent is None:
             return
         answer = _waited(self._connection, seconds)
@@ -223,11 +223,11 @@ class ThreadSession:
             self.drop()
         done, self._sent = self._sent, None
         if done is not None:
-            self._turns.give(self._ticket)
+            self._permits.give(self._permit)
             done(answer)
 
     def drop(self) -> None:
-        """End it: the server gives its locks back."""
+        """End the session: the server releases its locks."""
         self.dead = True
         self._poller.hangups.forget(self._hang_up)
         self._poller.forget(self._connection)
@@ -236,9 +236,9 @@ class ThreadSession:
 
 
 class ThreadTransaction(ThreadSession):
-    """One transaction after another, on one connection."""
+    """A connection of the driver's, for one transaction after another."""
 
-    _tries = 1  # what failed has undone the transaction, and a COMMIT after it would succeed
+    _tries = 1  # a failure has undone the transaction, and a repeated COMMIT would then succeed
 
     def __init__(
         self,
@@ -250,10 +250,10 @@ class ThreadTransaction(ThreadSession):
         super().__init__(world, ThreadConnection(connection.pgconn), request_timeout, poller)
         self.connection = connection
         self._user = 0
-        """The thread that uses the connection for us, and keeps the caller off it meanwhile."""
+        """The id of the thread of ours that has the driver's lock of the connection, or 0."""
 
     def _begin(self, seconds: float = 0.0) -> bool:
-        """Wait for so long until the caller is not using the connection, and keep it for us."""
+        """Take the driver's lock of the connection, which excludes the holder; False if busy."""
         if not self.connection.lock.acquire(timeout=seconds):
             return False
         self._user = threading.get_ident()
@@ -264,7 +264,7 @@ class ThreadTransaction(ThreadSession):
         self.connection.lock.release()
 
     def _hang_up(self) -> None:
-        """The server has ended it. A statement of the caller's that is under way finds out too."""
+        """Handle a disconnect by the server. A statement of the holder's under way notices too."""
         if not self._begin():
             self.dead = True
             self._tell()
@@ -275,7 +275,7 @@ class ThreadTransaction(ThreadSession):
             self._end()
 
     def drop(self) -> None:
-        """End it. Under the hands of the caller it is not closed: its statement finds out."""
+        """End the connection; if the holder is using it, shut its socket: the statement fails."""
         if self._user == threading.get_ident():
             super().drop()
         elif self._begin():
@@ -297,11 +297,11 @@ class ThreadTransaction(ThreadSession):
 
     @property
     def failed(self) -> bool:
-        """Whether a statement has failed, and all that is left is to roll back."""
+        """Whether a statement has failed, so that only a rollback is possible."""
         return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
 
     async def execute_if_idle(self, statement: Statement, *values: object) -> Rows | None:
-        """Ask, unless the caller is using the connection at this moment."""
+        """Run one statement, unless the holder is using the connection at this moment."""
         if not self._begin():
             return None
         try:
@@ -314,7 +314,7 @@ class ThreadTransaction(ThreadSession):
             self._end()
 
     async def execute_last(self, statement: Statement) -> Rows:
-        """Run the last statement, after whatever the caller is doing with the connection."""
+        """Run the last statement, once no statement of the holder's is using the connection."""
         if not self._begin(time_left(self._world, self._request_timeout)):
             raise OutcomeUnknown("its connection is busy with a statement of its holder")
         try:

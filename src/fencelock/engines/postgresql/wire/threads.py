@@ -1,8 +1,8 @@
 """The connections of one client in a program of threads: a pool, sessions and transactions.
 
 Each connection of the pool is used by one calling thread at a time, which itself sends, waits for
-the socket and reads. A connection that failed is closed together with those that lie idle: they
-most likely lead to the same dead server, and each of them would cost somebody an answer.
+the socket and reads. When a connection fails, the idle ones are closed with it: they most likely
+lead to the same dead server, and each of them would fail a call.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement, Statements
 from .connection_threads import ThreadConnection, connect, execute, reach, time_left
+from .permits import Permit, Permits
 from .session_threads import Poller, ThreadSession, ThreadTransaction
-from .turns import Ticket, Turns
 
 
 class Pool:
-    """Connections for the threads of one client. Whoever finds one idle takes no lock."""
+    """Connections for the threads of one client. A call that finds an idle one takes no lock."""
 
     def __init__(self, world: World, settings: Settings, size: int) -> None:
         self._world = world
         self._settings = settings
         self._size = size
         self._idle: list[ThreadConnection] = []
-        self._seats = Turns(size)
+        self._permits = Permits(size)
         self._closed = False
 
     def execute(
         self, statement: Statement, values: Sequence[object], within: float | None = None
     ) -> Rows:
-        """Ask over any connection."""
+        """Run a statement over any connection."""
         connection = self._take()
         try:
             request_timeout = self._settings.request_timeout
@@ -52,7 +52,7 @@ class Pool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether a connection is free at this moment."""
+        """Whether a connection is idle at this moment."""
         return bool(self._idle)
 
     def _take(self) -> ThreadConnection:
@@ -73,15 +73,15 @@ class Pool:
         return time.monotonic() + time_left(self._world, self._settings.request_timeout)
 
     def _grow(self, give_up: float) -> ThreadConnection | None:
-        """Open one more, or wait until there is room for that or one is idle."""
+        """Open one more connection, or wait a moment until the size allows it or one is idle."""
         if self._closed:
             raise Unavailable("the client is closed; nothing happened")
-        seat = Ticket()
-        if self._seats.try_take(seat):
+        permit = Permit()
+        if self._permits.try_take(permit):
             try:
-                return self.open(seat)
+                return self.open(permit)
             except BaseException:
-                self._seats.give(seat)
+                self._permits.give(permit)
                 raise
         left = give_up - time.monotonic()
         if left <= 0:
@@ -90,40 +90,40 @@ class Pool:
                 "pool, or see what keeps the database busy"
             )
         if not self._idle:
-            self._seats.nap(left)
+            self._permits.nap(left)
         return None
 
-    def open(self, seat: Ticket) -> ThreadConnection:
-        """Connect; there is room for it."""
+    def open(self, permit: Permit) -> ThreadConnection:
+        """Open a connection for a permit that is valid."""
         connection = connect(self._world, self._settings)
-        connection.seat = seat
+        connection.permit = permit
         return connection
 
     def reach(self) -> bool:
-        """Open the first connection; say whether it leads to the server itself."""
+        """Open the first connection; return whether it leads to the server itself."""
         connection = self._take()
         self.give(connection)
         return connection.direct
 
     def give(self, connection: ThreadConnection) -> None:
-        """Put a connection back."""
+        """Return a connection to the pool."""
         if connection.broken or self._closed:
             self._drop(connection)
             self.clear()  # idle ones most likely lead to the same dead server
-        elif connection.busy:  # an exception threw its asker out
+        elif connection.busy:  # an exception interrupted its caller
             self._drop(connection)
         else:
             self._idle.append(connection)
-            self._seats.wake()
+            self._permits.wake()
 
     def _drop(self, connection: ThreadConnection) -> None:
         connection.drop()
-        seat, connection.seat = connection.seat, None
-        if seat is not None:
-            self._seats.give(seat)
+        permit, connection.permit = connection.permit, None
+        if permit is not None:
+            self._permits.give(permit)
 
     def clear(self) -> None:
-        """Close what lies idle."""
+        """Close the idle connections."""
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -143,13 +143,13 @@ class ThreadsWire:
         self._world = world
         self._settings = settings
         self._pool = Pool(world, settings, settings.pool)
-        self._keeper = Pool(world, settings, 1)
+        self._reserve_pool = Pool(world, settings, 1)
         self._poller: Poller | None = None
         self.direct = True
         self.alone = True
 
     async def open(self) -> None:
-        """Reach the database once, and see whether a pooler stands before it."""
+        """Open the first connection, and find out whether it goes through a pooler."""
         self.direct = self._pool.reach()
 
     async def execute(self, statement: Statement, *values: object, owner: str = "") -> Rows:
@@ -159,8 +159,8 @@ class ThreadsWire:
     async def execute_soon(
         self, statement: Statement, *values: object, within: float | None = None
     ) -> Rows:
-        """Run one statement; when all connections are busy, on the keeper's own."""
-        pool = self._pool if self._pool.is_idle else self._keeper
+        """Run one statement; when no connection is idle, over the extra pool of one connection."""
+        pool = self._pool if self._pool.is_idle else self._reserve_pool
         return pool.execute(statement, values, within)
 
     def listener(self, world: World, *sql: Statements) -> Listener:
@@ -169,14 +169,14 @@ class ThreadsWire:
         return ThreadListener(world, self._settings, *sql)
 
     async def session(self) -> ThreadSession:
-        """A connection that holds locks: it never becomes another one."""
+        """Open a connection that holds locks: it is never replaced by another one."""
         connection = connect(self._world, self._settings)
         return ThreadSession(
             self._world, connection, self._settings.request_timeout, self._sessions_poller()
         )
 
     async def transaction(self) -> ThreadTransaction:
-        """A connection of the driver's, for a transaction that the caller may join."""
+        """Open a connection of the driver's, for a transaction that the caller may join."""
         connection: psycopg.Connection[Any] = psycopg.Connection(reach(self._world, self._settings))
         connection.autocommit = True
         connection.prepare_threshold = None
@@ -203,7 +203,7 @@ class ThreadsWire:
 
     async def close(self) -> None:
         self._pool.close()
-        self._keeper.close()
+        self._reserve_pool.close()
         if self._poller is not None:
             self._poller.close()
 

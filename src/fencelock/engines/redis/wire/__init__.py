@@ -1,8 +1,8 @@
-"""The connections of one client: all that knows bytes and sockets.
+"""The connections of one client: all code that handles bytes and sockets.
 
-``connection.py`` says what a connection can do, and packs requests. Of each flavor there is one
-connection that all threads or tasks share (``connection_threads.py``, ``connection_aio.py``), and
-the pool that has one for each server.
+``connection.py`` defines what a connection can do, and packs requests. Each flavor has a connection
+that all threads or tasks share (``connection_threads.py``, ``connection_aio.py``), and the pool
+that has one for each server.
 """
 
 from __future__ import annotations
@@ -30,4 +30,4 @@ def _aio(world: World, settings: Settings) -> Pool:
 
 
 POOLS: dict[str, Callable[[World, Settings], Pool]] = {"threads": _threads, "asyncio": _aio}
-"""What makes a pool, by the flavor of a world: each imports its part of the driver when it does."""
+"""Makers of a pool, by the flavor of a world: each imports its part of the driver when called."""

@@ -1,12 +1,12 @@
 """What connections can do in each flavor, how requests are packed, and how redis-py connects.
 
 A connection sends requests that are packed already and returns as many replies as they have. It
-knows servers, and neither locks nor scripts. An error reply is a value; no connection is
-``Unavailable``, because nothing was sent, and no answer is ``OutcomeUnknown``.
+knows servers, and neither locks nor scripts. An error reply is a value; a failure to connect is
+``Unavailable``, because nothing was sent, and a missing reply is ``OutcomeUnknown``.
 
 redis-py's own command path costs more than the round trip itself, so it is used for what it does
-best: it resolves, connects, speaks TLS and logs in. Then we take the socket over. hiredis packs the
-requests and parses the replies.
+best: it resolves, connects, does TLS and authenticates. Then we take the socket over. hiredis packs
+the requests and parses the replies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def packed(*words: Word) -> bytes:
 
 
 class ScriptCall(NamedTuple):
-    """A script, with what it is run for."""
+    """A script, with its keys and arguments."""
 
     script: Script
     keys: Sequence[str]
@@ -55,23 +55,23 @@ def packed_head(script: Script, keys: int, words: int) -> bytes:
 
 
 def packed_words(*words: Word) -> bytes:
-    """Pack a part of a request: these words as they stand inside it."""
+    """Pack a part of a request: these arguments as they stand inside it."""
     request = packed(*words)
     return request[request.index(b"\n") + 1 :]
 
 
 class Subscription(Protocol):
-    """A connection that only receives what is published on one channel."""
+    """A connection that only receives the messages of one channel."""
 
     broken: str
-    """Why nothing comes any more; empty while it lives."""
+    """Why no more messages come; empty while the connection lives."""
 
     async def receive(self, seconds: float) -> list[bytes]:
-        """Wait for messages; none when time is up or it was interrupted."""
+        """Wait for messages; return none when time is up or the wait was interrupted."""
         ...
 
     def on_message(self, handle: Callable[[bytes], None]) -> None:
-        """Hand messages over as they come, where that is possible, and not by ``receive``."""
+        """Pass messages to a callback as they come, where that is possible, not by ``receive``."""
         ...
 
     def interrupt(self) -> None:
@@ -82,15 +82,15 @@ class Subscription(Protocol):
 
 
 class FastPath(Protocol):
-    """Requests of one reply to one server, in the fewest steps: all locking goes this way."""
+    """Requests of one reply to one server, in the fewest steps: the hot path of a single server."""
 
     @property
     def direct(self) -> Callable[[bytes, float], Any] | None:
-        """What ``request`` does, where nothing has to be awaited: in a blocking program."""
+        """The same as ``request`` without an await, for a blocking program; None in asyncio."""
         ...
 
     def request(self, payload: bytes, request_timeout: float) -> Awaitable[Any]:
-        """Send one request and return its reply; as ``Pool.request`` in all else."""
+        """Send one request and return its reply; in all else as ``Pool.request``."""
         ...
 
 
@@ -108,7 +108,7 @@ class Pool(Protocol):
         ...
 
     async def subscribe(self, node: Node, channel: str) -> Subscription:
-        """Subscribe to a channel; returns when the server has confirmed it."""
+        """Subscribe to a channel; return when the server has confirmed it."""
         ...
 
     def drop(self, node: Node) -> None:
@@ -118,16 +118,16 @@ class Pool(Protocol):
     async def close(self) -> None: ...
 
     def close_nowait(self) -> None:
-        """Close without waiting, in whatever thread this is."""
+        """Close without waiting; any thread may call this."""
         ...
 
 
 def new_connection(
     driver: Any, retry: object, settings: Settings, node: Node, sentinel: bool = False
 ) -> Any:
-    """Return redis-py's connection to a server, not made yet, with or without TLS.
+    """Return redis-py's connection object for a server, not connected yet, with or without TLS.
 
-    ``retry`` is one that never does: a lock's retries are the protocol's.
+    ``retry`` is one that never retries: the protocol retries by itself.
     """
     secure = "ssl_cert_reqs" in settings.connection
     kind = driver.SSLConnection if secure else driver.Connection
@@ -153,7 +153,7 @@ def cannot_connect(node: Node, error: BaseException) -> Exception:
 
 
 def time_up(node: Node) -> Unavailable:
-    """Return the error of a request whose time is up before there is a connection for it."""
+    """Return the error of a request whose time was up before a connection was free."""
     return Unavailable(
         f"{where(node)} was not asked: the time was up before a connection was free. "
         "Nothing happened"

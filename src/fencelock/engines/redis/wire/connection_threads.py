@@ -1,9 +1,9 @@
 """One connection that all threads of a program share, without a thread of its own.
 
 A thread that finds it free sends and receives for itself, at once. A thread that comes meanwhile
-queues; when the one before has its replies, the first in the queue leads: it sends for all who wait
-in one write, receives for all, and wakes them. So many threads need few system calls and hardly
-fight for the interpreter.
+queues; when the one before has its replies, the first in the queue leads: it sends the requests of
+all that wait in one write, receives for all, and wakes them. So many threads need few system calls
+and hardly contend for the interpreter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..settings import Node, Settings, where
 from .connection import cannot_connect, new_connection, time_up
 
 READ_MAX = 16384
-SEND_S = 1.0  # the longest that a socket may take to take a request: it fits its buffer
+SEND_S = 1.0  # the longest that a socket may take to accept a request, which fits its buffer
 ENDED = "the server closed the connection"
 
 
@@ -37,16 +37,16 @@ def _no_end() -> float:
 
 
 def _at_once(milliseconds: float) -> bool:
-    """Reading itself waits, by Python's own limit."""
+    """Do not wait: the read itself does, with Python's own timeout."""
     return True
 
 
 class Stale(Exception):
-    """The connection broke before this request was sent: another one will do."""
+    """The connection broke before this request was sent: another connection will do."""
 
 
 class _Queued:
-    """A request that waits for whoever leads."""
+    """A request that waits for the thread that leads."""
 
     __slots__ = ("count", "error", "leads", "payload", "replies", "told", "woken")
 
@@ -99,7 +99,7 @@ class ThreadsStream:
 
 
 class ThreadsConnection(ThreadsStream):
-    """One connection. No request outlasts what is ``left`` to the thread that makes it."""
+    """One connection. No request outlasts the time ``left`` to the thread that makes it."""
 
     def __init__(
         self,
@@ -112,33 +112,35 @@ class ThreadsConnection(ThreadsStream):
         self._left = left
         self.usable = True
         self.owes = False
-        """A request was sent whose reply was not read: whoever finds that after another's turn must
-        not read it for its own. An exception of a signal handler can come at any bytecode, and
-        another one before the connection is closed for the first."""
+        """Whether a request was sent whose reply was not read: a thread that finds that on its turn
+        must not take that reply for its own. An exception of a signal handler can come at any
+        bytecode, and another one before the connection is closed because of the first."""
         self.request_timeout = min(settings.request_timeout, SEND_S)
         set_timeout(self.socket, self.request_timeout)
         self.times_itself = waits_in_kernel(self.socket)
-        """Somebody waits before anything is read, and the socket's own limit is for sending."""
+        """Whether ``comes`` waits before each read, so that the socket's timeout is for sending."""
         self.send = self.socket.sendall
         self.comes: Callable[[float], object] = _at_once
-        """Whether there is something to receive, before so many milliseconds are over."""
+        """Waits so many milliseconds for data; returns whether there is any to receive."""
         if self.times_itself:
             poll = poller()
             poll.register(self.socket.fileno(), READ)
             self.comes = poll.poll
+        self.calls = (self.send, self.comes, self.receive, self.feed, self.gets)
+        """What a request with one reply calls, as one tuple: five look-ups take longer."""
         self.turn = threading.Lock()
-        """Held by whoever sends and receives."""
+        """Held by the thread that sends and receives."""
         self.queue: deque[_Queued] = deque()
-        """Who waits for that one."""
+        """The requests that wait for that thread."""
         self._mutex = threading.Lock()  # for the queue
 
     def set_timeout(self, seconds: float) -> None:
-        """How long a socket waits that is read without a look at it first."""
+        """Set the socket's own timeout, which limits a read without a poll."""
         set_timeout(self.socket, seconds)
         self.request_timeout = seconds
 
     def request(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
-        """Send, and wait for so many replies."""
+        """Send a payload, and wait for ``count`` replies."""
         if (left := self._left()) < request_timeout:
             if left <= 0:
                 raise time_up(self.node)
@@ -149,7 +151,7 @@ class ThreadsConnection(ThreadsStream):
             if not self.usable:
                 raise Stale
             return self.exchange(payload, count, request_timeout)
-        except BaseException as error:  # also when interrupted: a late reply meets nobody
+        except BaseException as error:  # also when interrupted: no request may get a late reply
             self.close()
             if isinstance(error, OSError):
                 raise self.unanswered(request_timeout, error) from error
@@ -166,23 +168,23 @@ class ThreadsConnection(ThreadsStream):
         return OutcomeUnknown(f"the connection to {where(self.node)} broke ({error})")
 
     def release_turn(self) -> None:
-        """Release the turn; a call that was interrupted on its way out may have done so before."""
+        """Release the turn; a call that was interrupted while it left may have done so before."""
         try:
             self.turn.release()
         except RuntimeError:
             pass
 
     def leave(self) -> None:
-        """Give the turn away."""
+        """Pass the turn to the first in the queue, or release it."""
         if self.queue:
             self._appoint()
         else:
             self.release_turn()
-            if self.queue:  # somebody came between these two lines
+            if self.queue:  # a request was queued between these two lines
                 self.step_in()
 
     def exchange(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
-        """Send and receive, whoever has the turn."""
+        """Send and receive; the caller has the turn."""
         if self.owes:
             self.close()
             raise Stale
@@ -220,7 +222,7 @@ class ThreadsConnection(ThreadsStream):
         super().close()
 
     def queue_up(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
-        """Wait until the leader has our replies, or lead."""
+        """Queue a request; wait until a leader has its replies, or lead."""
         call = _Queued(payload, count)
         try:
             with self._mutex:
@@ -231,7 +233,7 @@ class ThreadsConnection(ThreadsStream):
                     self._lead_in_time(call, request_timeout)
             else:
                 self._give_up(call, request_timeout)
-        except BaseException:  # interrupted: nobody may count on us any more
+        except BaseException:  # interrupted: this thread must not be appointed any more
             self._withdraw(call)
             if call.leads:
                 self._remove([call])
@@ -247,7 +249,7 @@ class ThreadsConnection(ThreadsStream):
         return call.replies
 
     def _lead_in_time(self, call: _Queued, request_timeout: float) -> None:
-        """Lead, or leave that to the next one if our own time is up."""
+        """Lead, or leave that to the next request if the time of this one is up."""
         left = self._left()
         if left > 0:
             self._lead(call, min(request_timeout, left))
@@ -257,8 +259,8 @@ class ThreadsConnection(ThreadsStream):
         self._pass_on(call)
 
     def _give_up(self, call: _Queued, request_timeout: float) -> None:
-        """Wait no more, unless we were appointed to lead meanwhile: then somebody counts on us."""
-        is_ours = self._left() <= 0  # the time that is up, and not that of the connection
+        """Wait no more, unless appointed to lead meanwhile: then others rely on this thread."""
+        is_ours = self._left() <= 0  # the caller's time is up, not the request timeout
         with self._mutex:
             was_sent = call not in self.queue
             if not was_sent and not call.leads:
@@ -266,27 +268,27 @@ class ThreadsConnection(ThreadsStream):
         if call.leads:
             self._lead_in_time(call, request_timeout)
         elif call.told:
-            return  # just now
+            return  # its replies came just now
         elif is_ours and not was_sent:
             call.error = time_up(self.node)
         else:
             call.error = self.unanswered(request_timeout, TimeoutError())
             if not is_ours:
-                self.close()  # whoever has the turn hangs, or was interrupted before it began
+                self.close()  # the thread with the turn hangs, or was interrupted before it began
 
     def _withdraw(self, call: _Queued) -> None:
-        """Wait no more, unless we were appointed to lead meanwhile."""
+        """Leave the queue, unless this thread was appointed to lead meanwhile."""
         with self._mutex:
             if not call.leads and call in self.queue:
                 self.queue.remove(call)
 
     def step_in(self) -> None:
-        """Appoint a leader if nobody leads."""
+        """Appoint a leader if no thread leads."""
         if self.turn.acquire(blocking=False):
             self._appoint()
 
     def _appoint(self) -> None:
-        """Hand the turn to the first in the queue; if there is none, it is anybody's."""
+        """Hand the turn to the first in the queue; if the queue is empty, release it."""
         while True:
             with self._mutex:
                 if self.queue:
@@ -299,12 +301,12 @@ class ThreadsConnection(ThreadsStream):
                 return
 
     def _pass_on(self, leader: _Queued) -> None:
-        """End to lead; told once, or two would lead."""
+        """Stop leading, and appoint the next leader; called twice, it would appoint two."""
         leader.leads = False
         self._appoint()
 
     def _lead(self, leader: _Queued, request_timeout: float) -> None:
-        """Send and receive for all who are in the queue."""
+        """Send and receive for all requests in the queue."""
         batch: list[_Queued] = []
         error: Exception | None = None
         replies: list[Any] = []
@@ -329,14 +331,14 @@ class ThreadsConnection(ThreadsStream):
         finally:
             try:
                 self._deliver(leader, batch, replies, error)
-            except BaseException:  # interrupted: the rest of them still wait
+            except BaseException:  # interrupted: the rest of the batch still waits
                 self._deliver(leader, batch, replies, error)
                 raise
             finally:
                 self._pass_on(leader)
 
     def _remove(self, calls: list[_Queued]) -> None:
-        """Take these out of the queue, if they are in it."""
+        """Take these requests out of the queue, if they are in it."""
         with self._mutex:
             for call in calls:
                 if call in self.queue:
@@ -345,7 +347,7 @@ class ThreadsConnection(ThreadsStream):
     def _deliver(
         self, leader: _Queued, batch: list[_Queued], replies: list[Any], error: Exception | None
     ) -> None:
-        if error is None and not replies:  # it was interrupted again before it could say so
+        if error is None and not replies:  # interrupted again before it could set the error
             error = _interrupted(self.node)
         start = 0
         for call in batch:
@@ -385,7 +387,7 @@ class ThreadsSubscription:
                 return []
         try:
             replies = self._connection.read_available()
-        except BaseException as error:  # also when interrupted: it may have been amid a message
+        except BaseException as error:  # also when interrupted: maybe in the middle of a message
             self.broken = str(error) or "interrupted"
             if isinstance(error, OSError):
                 raise Unavailable(f"the inbox was cut off ({error})") from error
@@ -393,14 +395,14 @@ class ThreadsSubscription:
         return [reply[2] for reply in replies if type(reply) is list and reply[0] == b"message"]
 
     def on_message(self, handle: Callable[[bytes], None]) -> None:
-        """Nothing is read unless somebody receives."""
+        """Do nothing: nothing is read unless a thread receives."""
 
     def interrupt(self) -> None:
         self._wakeup.wake()
 
     def __del__(self) -> None:
         if hasattr(self, "_closed"):
-            self.close()  # nobody may have got it: whoever made it was interrupted
+            self.close()  # the thread that made it may have been interrupted
 
     def close(self) -> None:
         self._closed = True

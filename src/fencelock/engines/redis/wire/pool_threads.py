@@ -13,8 +13,8 @@ from .connection import CLOSED, Purpose, packed, time_up
 from .connection_threads import ENDED, Stale, ThreadsConnection, ThreadsSubscription
 
 STALE_MAX = 10
-ONE = b":1\r\n"  # what most releases are answered
-READ_FEW = 256  # bytes for one short reply: a larger buffer takes longer to be had
+ONE = b":1\r\n"  # the reply to most releases
+READ_FEW = 256  # bytes for one short reply: a larger buffer takes longer to allocate
 
 
 class ThreadsFastPath:
@@ -27,11 +27,12 @@ class ThreadsFastPath:
         self._connection: ThreadsConnection | None = None
 
     def direct(self, payload: bytes, request_timeout: float) -> Any:
-        """What ``ThreadsConnection.request`` does, in the fewest steps."""
+        """Do what ``ThreadsConnection.request`` does, in the fewest steps."""
         connection = self._connection
         if connection is None or not connection.usable:
             return self._reach(payload, request_timeout)
-        if (left := self._limit() - self._now()) < request_timeout:
+        limit, now = self._limit, self._now
+        if (left := limit() - now()) < request_timeout:
             if left <= 0:
                 raise time_up(self._node)
             request_timeout = left
@@ -43,26 +44,27 @@ class ThreadsFastPath:
         try:
             if (
                 connection.owes
-            ):  # whoever had the turn was interrupted, and its reply is still to come
+            ):  # the last thread with the turn was interrupted, and its reply is still to come
                 connection.close()
             if connection.usable:
                 if not connection.times_itself and request_timeout != connection.request_timeout:
                     connection.set_timeout(request_timeout)
+                send, comes, receive, feed, gets = connection.calls
                 connection.owes = True
-                connection.send(payload)
-                while connection.comes(request_timeout * 1000):
-                    data = connection.receive(READ_FEW)
+                send(payload)
+                while comes(request_timeout * 1000):
+                    data = receive(READ_FEW)
                     if data == ONE:
                         connection.owes = False
                         return 1
                     if not data:
                         raise ConnectionResetError(ENDED)
-                    connection.feed(data)
-                    if (reply := connection.gets()) is not False:
+                    feed(data)
+                    if (reply := gets()) is not False:
                         connection.owes = False
                         return reply
                 raise TimeoutError
-        except BaseException as error:  # also when interrupted: a late reply meets nobody
+        except BaseException as error:  # also when interrupted: no request may get a late reply
             connection.close()
             if isinstance(error, OSError):
                 raise connection.unanswered(request_timeout, error) from error
@@ -74,7 +76,7 @@ class ThreadsFastPath:
                 try:
                     connection.turn.release()
                 except RuntimeError:
-                    pass  # we were interrupted after that
+                    pass  # this thread was interrupted after it had released the turn
                 if connection.queue:
                     connection.step_in()
         return self._reach(payload, request_timeout)
@@ -107,7 +109,7 @@ class ThreadsPool:
     def request_now(
         self, node: Node, payload: bytes, count: int, request_timeout: float, purpose: Purpose
     ) -> Sequence[Any]:
-        """What ``request`` does, for those that need not await it."""
+        """Do what ``request`` does, without an await."""
         for _ in range(STALE_MAX):
             connection = self._connections.get((node, purpose))
             if connection is None or not connection.usable:
@@ -127,11 +129,11 @@ class ThreadsPool:
         return ThreadsFastPath(self, node)
 
     def known(self, node: Node, purpose: Purpose) -> ThreadsConnection | None:
-        """The connection to a server, if there is one."""
+        """Return the connection to a server, if there is one."""
         return self._connections.get((node, purpose))
 
     def _connect(self, node: Node, purpose: Purpose) -> ThreadsConnection:
-        """Whoever comes first connects, the others wait for that."""
+        """Return a new connection: the first thread connects, the others wait for that."""
         mutex: Any = self._connecting.setdefault((node, purpose), threading.RLock())
         try:
             if not mutex.acquire(timeout=min(max(0.0, self.left()), threading.TIMEOUT_MAX)):
@@ -177,6 +179,6 @@ class ThreadsPool:
 
 
 def _free(mutex: Any) -> None:
-    """Release a lock of this thread, however often it was interrupted before it could."""
+    """Release a lock that this thread may have, as often as it holds it."""
     while mutex._is_owned():
         mutex.release()

@@ -1,11 +1,11 @@
 """Requests to Spanner: stubs of google-cloud-spanner over one gRPC channel, in both flavors.
 
-Not its ``Database`` and ``run_in_transaction``: those repeat what was aborted for as long as they
-like, keep sessions alive and export metrics by threads of their own. A stub makes one request,
-once, with a deadline. What could not be sent, and what changes nothing and was not answered, is
-sent once more, over another connection if the first one was cut or silent.
+Not its ``Database`` and ``run_in_transaction``: those retry aborted transactions for as long as
+they like, and keep sessions alive and export metrics by threads of their own. A stub makes one
+request, once, with a deadline. A request that could not be sent, or that changes nothing and had no
+reply, is sent once more, over another connection if the first one was cut or silent.
 
-Messages are made and read as plain ones of protobuf: the classes of the package that wrap them take
+Messages are encoded and decoded as plain protobuf messages: the package's wrapper classes take
 longer than the request. The first request of all, for a session, loads the package.
 """
 
@@ -24,7 +24,7 @@ from ..._google.calls import Call, Calls
 from ..._google.errors import Unanswered
 from ..rows import Values, Write
 from ..settings import Settings
-from .errors import Aborted, told
+from .errors import Aborted, map_error
 
 PACKAGE, ADMIN = "google.cloud.spanner_v1", "google.cloud.spanner_admin_database_v1"
 KEEPALIVE = ("grpc.keepalive_time_ms", 120_000)
@@ -33,7 +33,7 @@ STRONG: Any = {"single_use": {"read_only": {"strong": True}}}
 
 
 class Wire:
-    """Make requests: besides errors of ours they raise Aborted and SessionMissing."""
+    """The requests of one client. Besides errors of ours they raise Aborted and SessionMissing."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._world = world
@@ -51,7 +51,7 @@ class Wire:
     async def execute(
         self, session: str, sql: str, begin: bool, **parameters: str | Sequence[str]
     ) -> tuple[bytes, list[Values]]:
-        """Run a statement: the id of the transaction that it has begun, if any, and the rows."""
+        """Run a statement; return the id of the transaction that it began, if any, and the rows."""
         types: Any = import_module(f"{PACKAGE}.types")
         text = types.Type.pb()(code="STRING")
         texts = types.Type.pb()(code="ARRAY", array_element_type=text)
@@ -72,7 +72,7 @@ class Wire:
         return answer.metadata.transaction.id, rows
 
     async def commit(self, session: str, transaction: bytes, writes: Sequence[Write]) -> int:
-        """Commit these mutations: the timestamp."""
+        """Commit these mutations; return the commit timestamp in microseconds."""
         values: Any = import_module("google.protobuf.struct_pb2").ListValue
         table, mutations = self._settings.table, list[Any]()
         for kind, columns in writes:
@@ -92,19 +92,19 @@ class Wire:
         await self.call("Rollback", session=session, transaction_id=transaction)
 
     async def reset(self, session: str) -> None:
-        """Begin another transaction in a session, and delete it."""
+        """Invalidate the transaction of a session by another one, and delete the session."""
         newer = await self.call("BeginTransaction", session=session, options=READ_WRITE)
         try:
             await self.rollback(session, newer.id)
         except Aborted:
-            pass  # a request that was held up has begun another one, which ends with the session
+            pass  # a delayed request has begun another one, which ends with the session
         await self.delete_session(session)
 
     async def change_ddl(self, statement: str) -> None:
         method, database = "UpdateDatabaseDdl", self._settings.database
         error = (await self.call(method, database=database, statements=[statement])).error
         if error.code:  # the change was accepted, and not made
-            raise told(self._settings, method, CODES[int(error.code)], error.message)
+            raise map_error(self._settings, method, CODES[int(error.code)], error.message)
 
     async def ddl(self) -> list[str]:
         return list(
@@ -112,7 +112,7 @@ class Wire:
         )
 
     async def call(self, method: str, **fields: Any) -> Any:
-        """Make one request, and return the message that answers it."""
+        """Make one request and return its reply; send it once more where that is safe."""
         try:
             return await self._call(method, fields)
         except Unanswered:
@@ -122,9 +122,9 @@ class Wire:
 
     async def _call(self, method: str, fields: dict[str, Any]) -> Any:
         call = Call(partial(self._start, method, fields), writes=method == "Commit")
-        answer = await self._calls.make(call, partial(told, self._settings, method))
+        answer = await self._calls.make(call, partial(map_error, self._settings, method))
         kind = cast("Any", type(answer))
-        return kind.pb(answer) if hasattr(kind, "pb") else answer  # some are plain already
+        return kind.pb(answer) if hasattr(kind, "pb") else answer  # some replies are plain already
 
     def _start(self, method: str, fields: dict[str, Any], transport: Any) -> Any:
         package, database = PACKAGE, self._settings.database

@@ -1,6 +1,6 @@
-"""Map what only Spanner says to errors of ours; see ``_google/errors.py`` for the rest.
+"""Map the errors of Spanner alone to errors of ours; see ``_google/errors.py`` for the rest.
 
-Only a commit changes anything, so that everything else that has no answer has done nothing.
+Only a commit changes anything, so that any other request without a reply has done nothing.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ RIGHTS = "grant roles/spanner.databaseUser on the database"
 
 
 class Aborted(Exception):
-    """The transaction met another one and did nothing: it may be tried again."""
+    """Spanner has aborted the transaction, which has done nothing: it may be retried."""
 
 
 class SessionMissing(Exception):
-    """Spanner has dropped the session, and with it what was begun there: nothing was done."""
+    """Spanner has dropped the session, and with it its transaction: nothing was done."""
 
 
 class TableMissing(Misconfigured):
     """The table is not there."""
 
 
-def told(settings: Settings, method: str, code: str, words: str) -> Exception:
+def map_error(settings: Settings, method: str, code: str, words: str) -> Exception:
     """Return our error for a status of gRPC."""
     database = settings.database
     if code == "ABORTED" or "Invalid transaction ID" in words or "later transaction" in words:
-        return Aborted(words)  # the last two: a read that was sent twice has begun another one
+        return Aborted(words)  # the last two: a read that was sent twice began two transactions
     if code == "NOT_FOUND" and ("Session not found" in words or "Transaction not found" in words):
         return SessionMissing(words)
     if code == "NOT_FOUND":
@@ -39,4 +39,4 @@ def told(settings: Settings, method: str, code: str, words: str) -> Exception:
     if method == "ExecuteSql" and "syntax error" in words.lower():
         advice = "if it has PostgreSQL's dialect, name a database of GoogleSQL's"
         return Misconfigured(f"{database} does not know our SQL ({words}): {advice}")
-    return errors.told(database, RIGHTS, code, words, writes=method == "Commit")
+    return errors.map_error(database, RIGHTS, code, words, writes=method == "Commit")

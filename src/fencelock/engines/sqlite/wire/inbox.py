@@ -1,10 +1,10 @@
 """Push between the processes of one machine: each client that waits owns a Unix datagram socket.
 
 A message is the owner id of the waiter that should try again, or the name that was announced to its
-observers. The sockets lie in a folder beside
-the database, so whoever can reach the file can reach them. A dead process is noticed when somebody
-sends to it: the kernel refuses the message. Where there are no such sockets, ``receive`` just lets
-time pass, and the listener reads the file instead.
+observers. The sockets lie in a folder beside the database, so every process that can reach the file
+can reach them. A dead process is noticed when another sends to it: the kernel refuses the message.
+Where there are no such sockets, ``receive`` just lets time pass, and the listener reads the file
+instead.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ SILENT = "-"  # begins the id of an inbox without a socket
 
 
 class Delivery(Enum):
-    """What became of a push."""
+    """The outcome of a push."""
 
     SENT = 1
     DEAD = 2
-    """Nobody is there any more."""
+    """The receiver has no socket any more."""
     UNKNOWN = 3
     """It could not be sent; the receiver's own scan makes up for it."""
 
 
 class InboxFolder:
-    """The folder of the sockets, and the socket that sends to any of them."""
+    """The folder of the sockets, and our socket that sends to any of them."""
 
     _descriptor: int | None = None
     _sender: socket.socket | None = None
@@ -55,20 +55,20 @@ class InboxFolder:
         if not os.path.isdir(self._path):
             os.makedirs(self._path, exist_ok=True)
             os.chmod(self._path, mode | (mode & 0o444) >> 2)
-        for inbox in os.listdir(self._path):  # what processes left that died without closing
+        for inbox in os.listdir(self._path):  # sockets of processes that died without closing
             if self._is_old(inbox) and self.send(inbox, b"") is Delivery.DEAD:
                 self.remove(inbox)
         return mode
 
     def _is_old(self, inbox: str) -> bool:
-        """Whether a socket is older than one that has a name and cannot be reached yet."""
+        """Return whether a socket is too old to be one that has a name but is not reachable yet."""
         try:
             return time.time() - os.stat(os.path.join(self._path, inbox)).st_mtime > OLD_S
         except OSError:
             return False
 
     def address(self, inbox: str) -> str:
-        """Return a path short enough for a socket, through a descriptor if the folder is long."""
+        """Return a path short enough for a socket, through a descriptor if the folder's is long."""
         folder = self._path
         if len(os.fsencode(folder)) + len(inbox) >= ADDRESS_MAX and os.path.isdir("/proc/self/fd"):
             with self._mutex:
@@ -94,7 +94,7 @@ class InboxFolder:
         try:
             inboxes = os.listdir(self._path)
         except OSError:
-            return  # nobody has made one yet
+            return  # no process has made the folder yet
         for inbox in inboxes:
             if inbox != except_for:
                 self.send(inbox, message)
@@ -114,7 +114,7 @@ class InboxFolder:
             pass  # another process was quicker, or the folder is gone
 
     def close(self) -> None:
-        """Close what sending needs."""
+        """Close the sending socket and the descriptor of the folder."""
         if self._sender is not None:
             self._sender.close()
             self._sender = None
@@ -127,7 +127,7 @@ class InboxFolder:
 
 
 class Inbox:
-    """The socket by which a client is told that one of its waiters should try again."""
+    """The socket at which a client receives the pushes for its waiters and observers."""
 
     _receiver: socket.socket | None = None
 
@@ -176,7 +176,7 @@ class Inbox:
         return [message for message in messages if message]
 
     def attach(self, deliver: Callable[[list[str]], None]) -> None:
-        """Have the running event loop itself deliver messages: a thread would be one hop more."""
+        """Have the running event loop itself deliver messages: a thread would be one more hop."""
         import asyncio
 
         self._loop, self._deliver = asyncio.get_running_loop(), deliver
@@ -188,13 +188,13 @@ class Inbox:
             self._deliver(self._drain())
 
     def detach(self) -> None:
-        """Have the event loop deliver no more. Called in its own thread."""
+        """Stop the delivery by the event loop. Call this in its own thread."""
         if self._loop is not None and self._receiver is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._receiver)
         self._loop = self._deliver = None
 
     def heal(self) -> bool:
-        """Make the socket anew if its name was removed by somebody, and say so."""
+        """Make a new socket if something has removed its name; return whether it was needed."""
         if self.silent or self._folder.send(self.id, b"") is not Delivery.DEAD:
             return False
         deliver = self._deliver

@@ -26,7 +26,7 @@ CONNECTIONS: dict[str, Callable[[Settings, World], Connection]] = {
     "threads": _threads,
     "asyncio": _aio,
 }
-"""What makes a connection, by the flavor of a world."""
+"""The connection factories, by the flavor of a world."""
 
 
 def make_connection(world: World, settings: Settings) -> Connection:

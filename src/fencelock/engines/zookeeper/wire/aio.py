@@ -1,4 +1,4 @@
-"""A connection for asyncio: the event loop reads and writes, and there is no thread at all."""
+"""A connection for asyncio: the event loop reads and writes, without any thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Protocol(Receiver):
         for future in (self.connected, self.broken):
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # looked at: perhaps nobody waits for it any more
+                future.exception()  # retrieved, as perhaps no task awaits it
         if self.transport is not None:
             self.transport.abort()
 
@@ -98,7 +98,7 @@ class AioConnection(Connection):
         return self._checked(requests, batch.replies, sent_at)
 
     def _limit(self, batch: Batch, sent_at: float) -> None:
-        """Wait for replies no longer than ``request_timeout``. One timer does for all calls."""
+        """Have a batch fail after ``request_timeout``. One timer serves all calls."""
         batches = self._batches
         while batches and batches[0][0].is_done:
             batches.popleft()
@@ -124,7 +124,7 @@ class AioConnection(Connection):
             try:
                 await self.call(messages.CLOSE)
             except (Unavailable, OutcomeUnknown):
-                pass  # it ends by its timeout
+                pass  # the session expires by its timeout
         self.close_nowait()
         if self._connecting is not None:
             await asyncio.wait({self._connecting})
@@ -150,10 +150,10 @@ class AioConnection(Connection):
         self._connecting = self.loop.create_task(self._try_members(), name="fencelock-zookeeper")
 
     async def _try_members(self) -> None:
-        """Try one member after the other until one takes us.
+        """Try one member after the other until one accepts the session.
 
         Then this ends: a task that went on would be cancelled when the program's loop ends, and
-        those who release their locks at that moment need the connection.
+        tasks that release their locks at that moment need the connection.
         """
         while not self._closed:
             for _ in range(len(self._hosts)):
@@ -174,7 +174,7 @@ class AioConnection(Connection):
             self._retry_now.clear()
 
     async def _try(self, host: tuple[str, int]) -> None:
-        """Connect to one member; from then on ``_broke`` sees to the end of the connection."""
+        """Connect to one member; from then on ``_broke`` handles the end of the connection."""
         context = self._tls()
         async with asyncio.timeout(self.connect_timeout):
             _, protocol = await self.loop.create_connection(
@@ -209,12 +209,12 @@ class AioConnection(Connection):
         self._session.connection_lost()
         if protocol is not None:
             protocol.fail(ConnectionAbortedError("left"))
-            protocol.broken.exception()  # looked at
+            protocol.broken.exception()  # retrieved
 
     # Reading and writing
 
     def receive(self, data: bytes) -> None:
-        """Take what the server sent."""
+        """Handle bytes from the server."""
         self._silent_since = None
         following = self._session.receive(data)
         if following and self._protocol is not None:
@@ -230,22 +230,22 @@ class AioConnection(Connection):
     def _write(self, protocol: _Protocol, data: bytes) -> None:
         self._writing()
         assert protocol.transport is not None
-        if not protocol.broken.done():  # uvloop raises where asyncio ignores what comes too late
+        if not protocol.broken.done():  # uvloop raises on a late write, asyncio ignores it
             protocol.transport.write(data)
 
     def _check(self, protocol: _Protocol) -> None:
-        """Ping when it is time, leave a server that is silent, check again before either."""
+        """Ping if it is time, drop a silent connection, and schedule the next check."""
         try:
             if self._ping_due():
                 self._write(protocol, self._session.ping())
         except TimeoutError as error:
             protocol.fail(error)
             return
-        self._check_timer = self.loop.call_later(self._check_in(), self._check, protocol)
+        self._check_timer = self.loop.call_later(self._seconds_until_check(), self._check, protocol)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, without a look at the current task: see ``plain`` of an engine."""
+    """Wait for an event without using the current task: see ``plain`` of an engine."""
     if event.is_set():
         return True
     waiting = asyncio.ensure_future(event.wait())

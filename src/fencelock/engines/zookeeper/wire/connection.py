@@ -1,10 +1,10 @@
-"""What both flavors of a connection share: which member to try, how long to wait, what errors mean.
+"""The base of both flavors of a connection: choice of member, timeouts, mapping of errors.
 
-A connection leads to one member of the ensemble. It goes to the next member when that breaks or
-falls silent, and keeps the session alive meanwhile. It decides nothing about locks. It knows when
-a majority of the ensemble last took part in a request of ours: the ensemble may forget the session
-only a ``session_timeout`` after that, and a holder may rely on its lock for ``ttl_max``, which is
-less.
+A connection is to one member of the ensemble at a time. It switches to the next member when the TCP
+connection breaks or the member falls silent, and keeps the session alive. It decides nothing about
+locks. It records when a majority of the ensemble last took part in a request of ours: the ensemble
+can expire the session no earlier than a ``session_timeout`` after that, and a holder may rely on
+its lock for ``ttl_max``, which is less.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from . import messages
 from .messages import Request, Watcher
 from .session import AuthFailed, ProtocolError, Session, SessionExpired
 
-TTL_SHARE = 0.75  # of a session. A follower tells its leader of us every half tick, and a session
-# is at least two ticks long: what the leader knows may be a quarter of a session old.
+TTL_SHARE = 0.75  # of the session timeout. A follower reports its sessions to the leader every half
+# tick, and a timeout is at least two ticks: what the leader knows may be a quarter of it old.
 REQUEST_TIMEOUT_MIN_S, REQUEST_TIMEOUT_MAX_S = 0.25, 5.0
-PINGS = 3  # in the time of a session, when there is nothing else to send
+PINGS = 3  # in a session timeout, if nothing else is sent
 RETRY_S = 0.2  # after all members have failed
-TRIES = 3  # to send something, when the connection breaks each time before that
+TRIES = 3  # to send a batch, if the connection breaks before that each time
 
 
 class Settings(NamedTuple):
-    """What a connection must know of an address."""
+    """The settings of a connection, read from the address."""
 
     hosts: tuple[tuple[str, int], ...]
     session_s: float
@@ -52,21 +52,21 @@ class Connection(ABC):
     def __init__(self, settings: Settings, world: World) -> None:
         self._now = now = world.now
         self._session = Session(settings.session_s, settings.credentials)
-        # In any order, so that clients spread over the members.
+        # In random order, so that clients spread over the members.
         self._hosts = deque(sorted(settings.hosts, key=lambda _: world.random()))
         self._tls_files = settings.tls
         self._context: ssl.SSLContext | None = None
         self._error: FencelockError = Unavailable("no member has answered yet")
-        """Why the last member did not serve."""
+        """Why the last tried member did not serve."""
         self._closed = False
         self._broken_at = now()
         self._connected_at = 0.0
         """When the present connection's first message was sent."""
         self._sent_at = 0.0
         self._silent_since: float | None = None
-        """When the first of the bytes was sent that the server has not answered at all."""
+        """When bytes were first sent since the server last sent any; None if none were."""
         self.contact_at = 0.0
-        """Before the last request was sent that a majority has answered."""
+        """A moment before the last request was sent in which a majority took part."""
 
     @property
     def session_id(self) -> int:
@@ -75,7 +75,7 @@ class Connection(ABC):
 
     @property
     def session_timeout(self) -> float:
-        """Seconds after which the ensemble forgets a session that sends nothing."""
+        """Seconds after which the ensemble expires a session that sends nothing."""
         return self._session.timeout
 
     @property
@@ -90,39 +90,39 @@ class Connection(ABC):
 
     @property
     def connect_timeout(self) -> float:
-        """Seconds within which a member must take us: one that is silent leaves time for others."""
+        """Seconds within which a member must accept the session; short, to try all in time."""
         return max(self.request_timeout / len(self._hosts), REQUEST_TIMEOUT_MIN_S)
 
     @property
     def open_timeout(self) -> float:
-        """Seconds within which all members have been tried."""
+        """Seconds within which all members can be tried."""
         return self.connect_timeout * len(self._hosts) + RETRY_S
 
     @property
     def silence_max(self) -> float:
-        """Seconds that the member we are connected to may be silent."""
+        """Seconds for which the connected member may be silent."""
         return self.request_timeout if self._session.connected else self.connect_timeout
 
     @property
     def reconnect_timeout(self) -> float:
-        """Seconds to wait for another member: little, when none has answered for long."""
+        """Seconds to wait for another member: few if none has answered for long."""
         left = self._broken_at + self.request_timeout - self._now()
         return min(self.request_timeout, max(left, 2 * RETRY_S))
 
     @abstractmethod
     async def open(self) -> None:
-        """Begin a session."""
+        """Connect and begin a session; raise if no member serves."""
 
     @abstractmethod
     async def ready(self) -> None:
-        """Wait until a member serves us; Unavailable when none does in time."""
+        """Wait until a member serves the session; Unavailable if none does in time."""
 
     @abstractmethod
     async def call(self, *requests: Request, session: int = 0) -> list[Any]:
-        """Send requests in one go; their replies in order, expected errors among them.
+        """Send requests as one batch; return their replies in order, expected errors among them.
 
-        With a session they are sent in that one only, not in one that has replaced it.
-        Raise Unavailable when nothing can have happened, OutcomeUnknown when a write may have.
+        With ``session`` they are sent in that session only, not in one that has replaced it. Raise
+        Unavailable if nothing can have happened, OutcomeUnknown if a write may have.
         """
 
     @abstractmethod
@@ -134,18 +134,18 @@ class Connection(ABC):
         """Disconnect at once, without waiting."""
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
-        """Call a watcher no more."""
+        """Remove a watcher: it is not called any more."""
         self._session.unwatch(path, watcher)
 
     # Connecting
 
     def _next_host(self) -> tuple[str, int]:
-        """Return the next member to try: the one that failed last is tried last."""
+        """Return the next member to try, in rotation."""
         self._hosts.rotate(-1)
         return self._hosts[-1]
 
     def _tls(self) -> ssl.SSLContext | None:
-        """Make the TLS context, once: reading certificates takes a while."""
+        """Make the TLS context once, as reading certificates takes a while; None without TLS."""
         files = self._tls_files
         if files is None or self._context is not None:
             return self._context
@@ -158,7 +158,7 @@ class Connection(ABC):
         return self._context
 
     def _member_failed(self, host: tuple[str, int], error: Exception) -> None:
-        """Remember why there is no connection."""
+        """Store the error of a member as the reason why there is no connection."""
         where = f"{host[0]}:{host[1]}"
         if isinstance(error, AuthFailed):
             self._error = Denied(f"{where} refused the user or the password")
@@ -175,20 +175,20 @@ class Connection(ABC):
     # Pings, and servers that are silent
 
     def _writing(self) -> None:
-        """Note that bytes are written now."""
+        """Record that bytes are written now."""
         self._sent_at = now = self._now()
         if self._silent_since is None:
             self._silent_since = now
 
     def _ping_due(self) -> bool:
-        """Whether it is time for a ping; TimeoutError when the server was silent for too long."""
+        """Return whether a ping must be sent; TimeoutError if the server is silent for too long."""
         now = self._now()
         if self._silent_since is not None and now >= self._silent_since + self.silence_max:
             raise TimeoutError("the server is silent")
         return self._session.connected and now >= self._sent_at + self.session_timeout / PINGS
 
-    def _check_in(self) -> float:
-        """Seconds until a ping is due, or the silence has lasted too long."""
+    def _seconds_until_check(self) -> float:
+        """Return the seconds until a ping must be sent or the silence is too long."""
         due = self._sent_at + self.session_timeout / PINGS
         if self._silent_since is not None:
             due = min(due, self._silent_since + self.silence_max)
@@ -197,14 +197,14 @@ class Connection(ABC):
     # Requests and replies
 
     def _require_session(self, session: int) -> None:
-        """Refuse to send a request in another session than the one that it is meant for."""
+        """Raise if the present session is not the one that a request is meant for."""
         if session not in (0, self._session.id):
             raise Unavailable("the ZooKeeper session has ended; nothing was sent. Try again")
 
     def _checked(
         self, requests: Sequence[Request], replies: list[Any], sent_at: float
     ) -> list[Any]:
-        """Raise the first unexpected error of the replies; remember the contact that they prove."""
+        """Raise the first unexpected error in the replies; else record the contact of a write."""
         for reply in replies:
             if isinstance(reply, Exception) and not isinstance(reply, messages.EXPECTED):
                 raise self._failure(requests, replies, reply)
@@ -215,7 +215,7 @@ class Connection(ABC):
     def _failure(
         self, requests: Sequence[Request], replies: list[Any], error: Exception
     ) -> FencelockError:
-        """Return what one unexpected error means for all requests that were sent with it."""
+        """Return the error to raise for a batch in which one request failed unexpectedly."""
         failure = translate(error)
         done = [not isinstance(reply, Exception) for reply in replies]
         if any(did and messages.is_write(one) for one, did in zip(requests, done, strict=True)):
@@ -223,7 +223,7 @@ class Connection(ABC):
         return failure
 
     def _no_reply(self, requests: Sequence[Request], broke: bool = True) -> FencelockError:
-        """Return what a broken or silent connection means: a read has changed nothing."""
+        """Return the error for a batch without reply: a read has changed nothing."""
         why = "the connection to ZooKeeper broke before it answered"
         if not broke:
             why = "ZooKeeper did not answer in time"
@@ -233,7 +233,7 @@ class Connection(ABC):
 
 
 def failure_of(results: Sequence[Any]) -> Exception | None:
-    """Return the expected error for which a transaction was not done; raise any other."""
+    """Return the expected error that failed a transaction, None if none; raise any other."""
     for one in results:
         if isinstance(one, Exception) and not isinstance(one, messages.NOT_TO_BLAME):
             if not isinstance(one, messages.EXPECTED):
@@ -243,7 +243,7 @@ def failure_of(results: Sequence[Any]) -> Exception | None:
 
 
 def translate(error: Exception) -> FencelockError:
-    """Translate an error of the server into ours: the one table."""
+    """Map an error of the server to one of ours: the only table."""
     name = type(error).__name__.removesuffix("Error")
     match name:
         case "NoAuth" | "AuthFailed" | "SessionClosedRequireSasl":

@@ -1,9 +1,9 @@
-"""The requests and replies of ZooKeeper's client protocol: those of kazoo, given types.
+"""The requests and replies of ZooKeeper's client protocol: kazoo's, with types.
 
-kazoo is written without types, and its client decides things that are ours to decide: it hides
-the session timeout that was negotiated, keeps requests while it is cut off and sends them later,
-and needs most of a session to leave a server that is frozen. So we use its messages and errors,
-and the connection is our own. Read in kazoo 2.11.
+kazoo is written without types, and its client makes decisions that this engine must make: it hides
+the negotiated session timeout, queues requests while it is disconnected and sends them later, and
+needs most of a session timeout to leave a frozen server. So its messages and errors are used here,
+with a connection of our own. As read in kazoo 2.11.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ EXPECTED = (
     _errors.NotEmptyError,
     _errors.BadVersionError,
 )
-"""Errors that the recipe understands, and gets as replies; any other is a surprise."""
+"""Errors that the recipe handles, and gets as replies; any other is raised."""
 NOT_TO_BLAME = (_errors.RolledBackError, _errors.RuntimeInconsistency)
-"""Errors of requests in a transaction that was not done because of another."""
+"""Errors of requests in a transaction that failed because of another request."""
 
 
 class Request(Protocol):
-    """One message to the server, which knows how to read its reply."""
+    """One message to the server; its class decodes the reply."""
 
     type: int
 
@@ -46,7 +46,7 @@ class Request(Protocol):
 
 
 class Batch:
-    """Requests that are sent together, and their replies."""
+    """The replies to requests that are sent together."""
 
     __slots__ = ("_on_done", "lost", "missing", "replies")
 
@@ -54,7 +54,7 @@ class Batch:
         self.replies: list[Any] = [None] * count
         self.missing = count
         self.lost = False
-        """The connection broke before all were answered."""
+        """Whether the connection broke before all were answered."""
         self._on_done = on_done
 
     def reply(self, index: int, value: object) -> None:
@@ -74,13 +74,13 @@ class Batch:
 
 
 Send: TypeAlias = Callable[[Sequence[Request], Batch], object]
-"""Sends requests at once, and does not wait for their replies."""
+"""Sends requests at once, without waiting for their replies."""
 Watcher: TypeAlias = Callable[[Send | None], None]
-"""Called once, when the watched node changes or goes; with None when the connection broke."""
+"""Called once, when the watched node changes or is deleted; with None if the connection broke."""
 
 
 class Stat(NamedTuple):
-    """What the server knows about a node."""
+    """ZooKeeper's Stat of a node."""
 
     czxid: int
     mzxid: int
@@ -90,7 +90,7 @@ class Stat(NamedTuple):
     cversion: int
     aversion: int
     session: int
-    """The session that an ephemeral node lives with, else 0."""
+    """The session that owns an ephemeral node, else 0."""
     size: int
     children: int
     pzxid: int
@@ -110,9 +110,9 @@ _get_children: _Message = _kazoo.GetChildren
 _auth: _Message = _kazoo.Auth
 
 sync: Callable[[str], Request] = _kazoo.Sync
-"""Have the server catch up with its leader before it answers what comes next."""
+"""Makes the server catch up with its leader before it serves the next requests."""
 multi: Callable[[Sequence[Request]], Request] = _kazoo.Transaction
-"""All or nothing. Answered with a list; where it failed, the errors stand in it."""
+"""Makes a transaction: all or nothing. The reply is a list; after a failure, of errors."""
 
 PING: Request = _kazoo.PingInstance
 CLOSE: Request = _kazoo.CloseInstance
@@ -137,27 +137,27 @@ _WRITES = {
 
 
 def is_write(request: Request) -> bool:
-    """Whether its reply proves that a majority of the ensemble took part."""
+    """Return whether the reply proves that a majority of the ensemble took part."""
     return request.type in _WRITES
 
 
 def create(path: str, data: bytes, acl: Acl) -> Request:
-    """Make an ephemeral sequential node. Answered with its path and its Stat."""
+    """Create an ephemeral sequential node. The reply is its path and its Stat."""
     return _create(path, data, acl, _EPHEMERAL_SEQUENTIAL)
 
 
 def create_named(path: str, data: bytes, acl: Acl) -> Request:
-    """Make an ephemeral node of exactly this name; only inside ``multi``."""
+    """Create an ephemeral node of exactly this name; only inside ``multi``."""
     return _create_in_multi(path, data, acl, _EPHEMERAL)
 
 
 def create_persistent(path: str, acl: Acl, data: bytes = b"") -> Request:
-    """Make a node that stays. Answered with its path and its Stat."""
+    """Create a persistent node. The reply is its path and its Stat."""
     return _create(path, data, acl, 0)
 
 
 def create_container(path: str, acl: Acl) -> Request:
-    """Make an empty node that the server removes some time after its last child has gone."""
+    """Create a container node, which the server deletes some time after its last child."""
     return _create_container(path, b"", acl, _CONTAINER)
 
 
@@ -166,12 +166,12 @@ def delete(path: str, version: int = -1) -> Request:
 
 
 def exists(path: str, watcher: Watcher | None = None) -> Request:
-    """Look for a node. Answered with a Stat, or None; the watch is set in both cases."""
+    """Check whether a node exists. The reply is a Stat, or None; the watch is set in both cases."""
     return _exists(path, watcher)
 
 
 def get_data(path: str, watcher: Watcher | None = None) -> Request:
-    """Read a node. Answered with data and Stat; the watch is set only where the node exists."""
+    """Read a node. The reply is its data and Stat; the watch is set only if the node exists."""
     return _get_data(path, watcher)
 
 
@@ -185,8 +185,8 @@ def check(path: str, version: int = -1) -> Request:
 
 
 def get_children(path: str, watcher: Watcher | None = None) -> Request:
-    """List a node. Answered with the names of all children; the watch is set where it exists, and
-    tells when a child comes or goes, and when the node itself goes."""
+    """List a node. The reply is the names of all children; the watch is set if the node exists, and
+    fires when a child is created or deleted, and when the node itself is deleted."""
     return _get_children(path, watcher)
 
 
@@ -206,19 +206,19 @@ def read_connected(frame: bytes) -> tuple[int, int, bytes]:
 
 
 def read_header(frame: bytes) -> tuple[int, int, int, int]:
-    """Read number of the request, zxid, error code, and where the reply's body begins."""
+    """Read the xid, the zxid, the error code, and the offset of the reply's body."""
     (xid, zxid, code), offset = _kazoo.ReplyHeader.deserialize(frame, 0)
     return xid, zxid, code, offset
 
 
 def read_event(frame: bytes, offset: int) -> str:
-    """Read the path of the node that was watched: it has changed, or is gone."""
+    """Read the path of the watched node that has changed or was deleted."""
     event, _ = _kazoo.Watch.deserialize(frame, offset)
     return str(event.path)
 
 
 def read_reply(request: Any, code: int, frame: bytes, offset: int) -> Any:
-    """Read the reply to a request; errors of the server are values here."""
+    """Read the reply to a request; errors of the server are returned, not raised."""
     if code == NoNode.code and request.type == _kazoo.Exists.type:  # type: ignore[attr-defined]
         return None
     if code:
@@ -232,6 +232,6 @@ def read_reply(request: Any, code: int, frame: bytes, offset: int) -> Any:
 
 
 def watcher_of(request: Any) -> tuple[str, Watcher] | None:
-    """Return the path and the function of a request that watches."""
+    """Return the path and the watcher of a request that sets a watch; else None."""
     watcher = getattr(request, "watcher", None)
     return None if watcher is None else (request.path, watcher)

@@ -1,8 +1,8 @@
 """A ZooKeeper session as bytes in and bytes out: no sockets, no clocks, no threads.
 
-A session outlives its connections: ``connect`` begins a new one, ``connection_lost`` ends it, and
-the requests under way are lost then. A watcher is called when its node changes or goes, and also
-when the connection breaks, because the server would not tell us any more: it means "look again",
+A session outlives its connections: ``connect`` begins a new connection, ``connection_lost`` ends
+it, and its pending requests are lost then. A watcher is called when its node changes or is deleted,
+and also when the connection breaks, because no event would come any more: it means "look again",
 never more.
 """
 
@@ -16,20 +16,20 @@ from .messages import Batch, Request, Watcher
 
 WATCH_XID, PING_XID, AUTH_XID = -1, -2, -4
 XIDS = 2**31 - 1
-FRAME_MAX = 64 * 2**20  # no reply of ours is so long: a server that sends that is no ZooKeeper
+FRAME_MAX = 64 * 2**20  # no reply is so long: a server that sends that is not ZooKeeper
 NOT_ZOOKEEPER = "the answer is not ZooKeeper's: is this its client port?"
 
 
 class SessionExpired(Exception):
-    """The server has forgotten the session; the next connection begins a new one."""
+    """The server has expired the session; the next connection begins a new one."""
 
 
 class AuthFailed(Exception):
-    """The server does not believe who we are."""
+    """The server has rejected the credentials."""
 
 
 class ProtocolError(Exception):
-    """What came is not ZooKeeper's protocol."""
+    """The received bytes are not ZooKeeper's protocol."""
 
 
 class Session:
@@ -38,11 +38,11 @@ class Session:
     def __init__(self, timeout_s: float, credentials: Sequence[tuple[str, str]]) -> None:
         self.id = 0
         self.timeout = timeout_s
-        """Seconds: what we want, and once connected what the server grants."""
+        """Seconds: the requested session timeout, and once connected the granted one."""
         self.connected = False
-        """The server has answered the present connection's first message."""
+        """Whether the server has answered the present connection's first message."""
         self.is_new = True
-        """The session began with the present connection."""
+        """Whether the session began with the present connection."""
         self._wanted_ms = int(timeout_s * 1000)
         self._credentials = credentials
         self._password = bytes(16)
@@ -50,11 +50,11 @@ class Session:
         self._xid = 0
         self._buffer = bytearray()
         self._pending: deque[tuple[int, Request, Batch, int]] = deque()
-        self._watches: dict[str, dict[Watcher, None]] = {}  # called in the order they came
+        self._watches: dict[str, dict[Watcher, None]] = {}  # called in the order of their watches
         self._following = bytearray()
 
     def connect(self) -> bytes:
-        """Begin a connection; return the bytes to send first, credentials included."""
+        """Reset the state for a new connection; return its first bytes, with the credentials."""
         self.connected = False
         self.is_new = not self.id
         self._buffer.clear()
@@ -64,7 +64,7 @@ class Session:
         return _frame(first) + b"".join(_message(AUTH_XID, proof) for proof in proofs)
 
     def send(self, requests: Sequence[Request], batch: Batch) -> bytes:
-        """Return the bytes of some requests, to be written at once and answered in order."""
+        """Queue a batch of requests as pending, and return its bytes to write."""
         parts: list[bytes] = []
         for index, request in enumerate(requests):
             self._xid = self._xid % XIDS + 1
@@ -76,9 +76,9 @@ class Session:
         return _message(PING_XID, messages.PING)
 
     def receive(self, data: bytes) -> bytes:
-        """Read what has come: replies go to their batches, events to their watchers.
+        """Read received bytes: pass replies to their batches, events to their watchers.
 
-        Return the bytes of what the watchers send next, to be written at once.
+        Return the bytes of the requests that the watchers sent, to be written at once.
         """
         self._read_frames(data)
         following = bytes(self._following)
@@ -102,7 +102,7 @@ class Session:
                 self._read_connected(frame)
 
     def connection_lost(self) -> None:
-        """Fail what is pending, and have all watchers look again."""
+        """Mark all pending batches as lost, and call all watchers with None."""
         self.connected = False
         pending, self._pending = self._pending, deque()
         watches, self._watches = self._watches, {}
@@ -113,7 +113,7 @@ class Session:
                 watcher(None)
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
-        """Call a watcher no more; the server's own watch is spent with the next event."""
+        """Remove a watcher; the server's own watch stays until its next event."""
         watchers = self._watches.get(path)
         if watchers is not None:
             watchers.pop(watcher, None)

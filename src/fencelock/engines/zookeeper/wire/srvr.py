@@ -1,4 +1,4 @@
-"""The command ``srvr``: what one server says about itself, on a connection of its own."""
+"""The four-letter word ``srvr``, sent to one server on a connection of its own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ REPLY_S = 2.0
 
 
 class Member(NamedTuple):
-    """What one server says about itself."""
+    """The status of one server."""
 
     where: str
     mode: str = ""
-    """standalone, leader, follower or observer; nothing when it does not serve."""
+    """standalone, leader, follower or observer; empty if it does not serve."""
     version: str = ""
     trouble: str = ""
 

@@ -1,7 +1,7 @@
-"""A connection for threads: each caller sends by itself, one thread per client reads for all.
+"""A connection for threads: each caller sends in its own thread, one reader thread serves all.
 
-So a request costs one switch to the reader and one back. The reader also connects, pings and
-goes to another member when this one is silent. Nothing here blocks for longer than
+So a request costs one thread switch to the reader and one back. The reader also connects, pings,
+and switches to another member when this one is silent. Nothing here blocks for longer than
 ``request_timeout``.
 """
 
@@ -24,7 +24,7 @@ from .messages import Batch, Request, Watcher
 
 CHUNK = 1 << 16
 JOIN_S = 2.0
-SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
+SEND_S = 1.0  # a server that accepts no byte for so long, with all buffers full, is gone
 
 _connections: weakref.WeakSet[ThreadsConnection] = weakref.WeakSet()
 
@@ -35,7 +35,7 @@ class ThreadsConnection(Connection):
     def __init__(self, settings: Settings, world: World) -> None:
         super().__init__(settings, world)
         self._call_limit = world.limit
-        self._mutex = threading.Lock()  # orders what is sent, and keeps the session's state whole
+        self._mutex = threading.Lock()  # orders the requests, and guards the session's state
         self._ready = ThreadFlag()
         self._all_tried = ThreadFlag()  # every member once
         self._retry_now = ThreadFlag()
@@ -53,7 +53,7 @@ class ThreadsConnection(Connection):
             raise self._error
 
     def _within(self, seconds: float) -> float:
-        """Return so many seconds, or fewer where the call of this thread must end before."""
+        """Return ``seconds``, or less if the call of this thread must end before."""
         limit = self._call_limit()
         return seconds if limit == NO_LIMIT else max(0.0, min(seconds, limit - self._now()))
 
@@ -94,7 +94,7 @@ class ThreadsConnection(Connection):
             try:
                 await self.call(messages.CLOSE)
             except (Unavailable, OutcomeUnknown):
-                pass  # it ends by its timeout
+                pass  # the session expires by its timeout
         self.close_nowait()
         if self._reader is not None and self._reader is not threading.current_thread():
             self._reader.join(JOIN_S)
@@ -109,7 +109,7 @@ class ThreadsConnection(Connection):
             super().unwatch(path, watcher)
 
     def _send(self, requests: tuple[Request, ...], batch: Batch, session: int) -> bool:
-        """Send requests; False when there is no connection at this moment."""
+        """Send requests; return False if there is no connection at this moment."""
         with self._mutex:
             sock = self._socket
             if sock is None or not self._session.connected:
@@ -125,7 +125,7 @@ class ThreadsConnection(Connection):
             return True
 
     def _write(self, sock: socket.socket, data: bytes) -> None:
-        """Send all of it; the mutex is held, so no other request gets between."""
+        """Send all bytes. The caller has the mutex, so no other request gets between."""
         self._writing()
         rest = memoryview(data)
         while rest:
@@ -138,7 +138,7 @@ class ThreadsConnection(Connection):
                     raise TimeoutError("the server takes no more bytes") from None
 
     def _shut_down(self) -> None:
-        """Have the reader find the connection broken."""
+        """Shut the socket down, so that the reader finds the connection broken."""
         sock = self._socket
         if sock is not None:
             try:
@@ -179,7 +179,7 @@ class ThreadsConnection(Connection):
             self._connected_at = self._now()
             self._write(sock, self._session.connect())
         while not self._closed:
-            poll.poll(self._check_in() * 1000)
+            poll.poll(self._seconds_until_check() * 1000)
             self._read(sock)
             if self._ping_due():
                 with self._mutex:

@@ -10,24 +10,24 @@ from ..context import BRIEF_S, LONG_S, CheckContext, core_of
 @check()
 async def renewal_keeps_a_lease_past_its_ttl(context: CheckContext) -> None:
     """A lease is renewed in the background for as long as the work lasts."""
-    for ttl in (0.8, 5.0):  # the longer one only after a stall, which says nothing of the engine
+    for ttl in (0.8, 5.0):  # the longer one only after a stall, which is not the engine's fault
         if await _is_kept(context, context.name(str(ttl)), ttl):
             return
     raise Broken("the machine stood still twice, for longer than a renewal can be late")
 
 
 async def _is_kept(context: CheckContext, name: str, ttl: float) -> bool:
-    """Whether a lease outlives its ttl twice; False if it was lost while the check stood still."""
+    """Return whether a lease outlives its ttl twice; False if it was lost in a stall."""
     client, rival = await context.connect(), await context.connect()
     lease = await client.lock(name, ttl=ttl).acquire()
     before = context.world.now()
-    over = before + 2.1 * lease.ttl  # an engine may give more than was asked
+    over = before + 2.1 * lease.ttl  # an engine may grant a longer ttl than requested
     stalled = False
     while before < over:
         await context.breathe(0.1)
         shut_out = await rival.lock(name).try_acquire()
         now = context.world.now()
-        stalled = stalled or now - before > lease.ttl / 2
+        stalled = stalled or now - before > lease.ttl / 4  # the keeper may have stalled longer
         before = now
         if shut_out is not None:
             await give_back(shut_out)
@@ -79,7 +79,7 @@ async def leaving_a_lost_block_raises(context: CheckContext) -> None:
     client, rival = await context.connect(), await context.connect()
 
     async def outlive() -> None:
-        async with client.lock(context.name(), ttl=BRIEF_S, renew=False) as lease:
+        async with await context.brief_lease(client) as lease:
             await lease.lost.wait(context.timeout)
 
     error = await refused(Expired, outlive(), "a block that outlived its lease")
@@ -93,7 +93,7 @@ async def an_error_of_the_body_is_not_hidden(context: CheckContext) -> None:
     client = await context.connect()
 
     async def stumble() -> None:
-        async with client.lock(context.name(), ttl=BRIEF_S, renew=False) as lease:
+        async with await context.brief_lease(client) as lease:
             try:
                 await lease.lost.wait(context.timeout)
             finally:  # asyncio cancels the body where it waits
@@ -197,7 +197,7 @@ async def a_crashed_holder_frees_the_lock_within_its_ttl(context: CheckContext) 
     lease = await client.lock(context.name(), ttl=1.0).acquire()
     waiter = context.start(rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout).acquire)
 
-    async def waits() -> bool:  # or has it already: the machine stood still for a ttl
+    async def waits() -> bool:  # or has the lock already, if the machine stalled for a ttl
         return context.record.waiting(context.name()) > 0 or waiter.done()
 
     await context.until(waits, "a waiter must ask")

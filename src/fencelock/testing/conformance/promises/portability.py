@@ -1,4 +1,4 @@
-"""Check grants that are tied to no client: whoever knows the owner goes on with them."""
+"""Check grants that are tied to no client: any client that knows the owner can continue them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..context import LONG_S, CheckContext, core_of, engine_of, grant_of
 SLOT = Share("semaphore", 1, 2)
 
 
-def _asking(context: CheckContext, share: Share | None) -> Request:
-    """A request for a name that is used in this way alone."""
+def _request(context: CheckContext, share: Share | None) -> Request:
+    """Return a request for a name that is used with this share only."""
     role = "lock" if share is None else f"{share.kind}-{share.units}"
     return context.request(context.name(role))._replace(share=share)
 
 
 async def _remaining(engine: Engine, grant: Grant) -> float:
-    """How long the engine leaves a grant to its holder."""
+    """Return how many seconds the engine leaves a grant to its holder."""
     holders = (await engine.inspect(grant.name)).holders
     found = [holder.remaining for holder in holders if holder.fence == grant.fence]
     expect(len(found) == 1, f"one holds {grant.name!r} with its fence, and {len(found)} are shown")
@@ -31,7 +31,7 @@ async def _remaining(engine: Engine, grant: Grant) -> float:
 
 async def _renew_and_release_elsewhere(context: CheckContext, share: Share | None) -> None:
     ours, theirs = engine_of(await context.connect()), engine_of(await context.connect())
-    grant = grant_of(await ours.acquire(_asking(context, share)))
+    grant = grant_of(await ours.acquire(_request(context, share)))
     (longer,) = await theirs.renew([grant._replace(ttl=2 * LONG_S)])
     expect(
         isinstance(longer, Grant) and longer.fence == grant.fence and longer.share == grant.share,
@@ -51,8 +51,8 @@ async def _renew_and_release_elsewhere(context: CheckContext, share: Share | Non
 
 
 async def _is_free(engine: Engine, context: CheckContext, share: Share | None) -> bool:
-    """Whether nobody holds the name; what is granted to see that is given back."""
-    requests = [_asking(context, share) for _ in range(SLOT.limit if share == SLOT else 1)]
+    """Return whether nobody holds the name; the grants of the test are withdrawn."""
+    requests = [_request(context, share) for _ in range(SLOT.limit if share == SLOT else 1)]
     answers = [await engine.acquire(request) for request in requests]
     for request in requests:
         await engine.withdraw(request)
@@ -72,9 +72,9 @@ async def another_client_renews_and_releases_a_share(context: CheckContext) -> N
         await _renew_and_release_elsewhere(context, share)
 
 
-async def _ask_again(context: CheckContext, share: Share | None) -> None:
+async def _request_again(context: CheckContext, share: Share | None) -> None:
     ours, theirs = await context.connect(), await context.connect()
-    request = _asking(context, share)
+    request = _request(context, share)
     first = grant_of(await engine_of(ours).acquire(request))
     longer = request
     third = await context.connect()
@@ -98,14 +98,14 @@ async def _ask_again(context: CheckContext, share: Share | None) -> None:
 @check("portable")
 async def a_grant_asked_for_again_lasts_a_whole_ttl(context: CheckContext) -> None:
     """Asked for again by its owner, through any client, a lock has its whole ttl from then."""
-    await _ask_again(context, None)
+    await _request_again(context, None)
 
 
 @check("portable", "claims", "shared")
 async def a_share_asked_for_again_lasts_a_whole_ttl(context: CheckContext) -> None:
     """Asked for again by its owner, through any client, a share has its whole ttl from then."""
     for share in (SLOT, READ, WRITE):
-        await _ask_again(context, share)
+        await _request_again(context, share)
 
 
 async def _wait_elsewhere(context: CheckContext, share: Share | None) -> None:
@@ -113,9 +113,9 @@ async def _wait_elsewhere(context: CheckContext, share: Share | None) -> None:
     client, one, other = [await context.connect() for _ in range(3)]
     units = 2 if share == SLOT else 1
     held = [
-        grant_of(await engine_of(client).acquire(_asking(context, share))) for _ in range(units)
+        grant_of(await engine_of(client).acquire(_request(context, share))) for _ in range(units)
     ]
-    requests = [_asking(context, share) for _ in range(3)]
+    requests = [_request(context, share) for _ in range(3)]
     for request in requests:
         _, answer = await context.enqueue(one, request)
         expect(isinstance(answer, Busy), f"what is held was granted: {answer!r}")
@@ -132,7 +132,7 @@ async def _wait_elsewhere(context: CheckContext, share: Share | None) -> None:
     for request in requests[1:]:
         signal = signals[request.owner]
         signal.clear()
-        await _positions(other, [request])  # it may have been woken before: then it looks
+        await _positions(other, [request])  # it retries, since it may have been woken before
         await engine_of(client).release(held.pop(0))
         await engine_of(other).wait(signal, core_of(other).world.now() + context.timeout)
         expect(signal.is_set(), "a waiter that had asked through another client was not woken")
@@ -166,16 +166,16 @@ async def a_waiter_for_a_share_may_ask_through_another_client(context: CheckCont
 
 
 async def _fill(context: CheckContext, engine: Engine, share: Share | None) -> list[Grant]:
-    """Take all that there is of a name."""
+    """Acquire all units of a name."""
     units = SLOT.limit if share == SLOT else 1
-    return [grant_of(await engine.acquire(_asking(context, share))) for _ in range(units)]
+    return [grant_of(await engine.acquire(_request(context, share))) for _ in range(units)]
 
 
-async def _moves(context: CheckContext, share: Share | None) -> None:
-    """Queue through one client, go on through another, and have the first one leave."""
+async def _check_move(context: CheckContext, share: Share | None) -> None:
+    """Queue through one client, continue through another, and let the first one leave."""
     client, one, other = [await context.connect() for _ in range(3)]
     held = await _fill(context, engine_of(client), share)
-    waits, gets = _asking(context, share), _asking(context, share)
+    waits, gets = _request(context, share), _request(context, share)
     signal, _ = await context.enqueue(one, gets)
     await context.enqueue(one, waits)
     await context.enqueue(other, waits)
@@ -194,11 +194,11 @@ async def _moves(context: CheckContext, share: Share | None) -> None:
         await engine_of(client).release(one_of_them)
 
 
-async def _goes(context: CheckContext, share: Share | None, is_told: bool) -> None:
-    """Have a waiter leave that nobody serves any more, before its turn or after it has come."""
+async def _check_leave(context: CheckContext, share: Share | None, is_told: bool) -> None:
+    """Let a waiter leave that no client serves any more, before its turn or after it."""
     client, one, other = [await context.connect() for _ in range(3)]
     held = await _fill(context, engine_of(client), share)
-    ghost, behind = _asking(context, share), _asking(context, share)
+    ghost, behind = _request(context, share), _request(context, share)
     told, _ = await context.enqueue(one, ghost)
     signal, _ = await context.enqueue(other, behind)
     if is_told:
@@ -222,21 +222,21 @@ async def _goes(context: CheckContext, share: Share | None, is_told: bool) -> No
 @check("portable", "fifo", "push", "claims", "store")
 async def leaving_a_queue_takes_nothing_from_another_client(context: CheckContext) -> None:
     """A client that leaves a queue leaves its owners what they have through another client."""
-    await _moves(context, None)
+    await _check_move(context, None)
 
 
 @check("portable", "fifo", "push", "claims", "store", "shared")
 async def leaving_a_queue_takes_no_share_from_another_client(context: CheckContext) -> None:
     """A client that leaves a queue leaves its owners the shares they have through another one."""
     for share in (SLOT, WRITE):
-        await _moves(context, share)
+        await _check_move(context, share)
 
 
 @check("portable", "fifo", "claims", "store")
 async def who_has_left_a_queue_gets_nothing(context: CheckContext) -> None:
     """A waiter that its client serves no more is not granted the lock; the next one is."""
     for is_told in (False, True):
-        await _goes(context, None, is_told)
+        await _check_leave(context, None, is_told)
 
 
 @check("portable", "fifo", "claims", "store", "shared")
@@ -244,4 +244,4 @@ async def who_has_left_a_queue_gets_no_share(context: CheckContext) -> None:
     """A waiter that its client serves no more is not granted a share; the next one is."""
     for share in (SLOT, WRITE):
         for is_told in (False, True):
-            await _goes(context, share, is_told)
+            await _check_leave(context, share, is_told)

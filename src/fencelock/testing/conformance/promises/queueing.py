@@ -1,4 +1,4 @@
-"""Check the contract of ``engine.py`` for waiters: queue entries, hand-over, withdrawal."""
+"""Check the contract of ``engine.py`` for waiters: queue entries, handover, withdrawal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..check import check, expect
 from ..context import LONG_S, CheckContext, core_of, engine_of, grant_of
 
 
-async def _stand_in_line(
+async def _enqueue_waiters(
     context: CheckContext, client: aio.Client, name: str, count: int
 ) -> list[str]:
-    """Queue some requests and return their owners in order; the watches stay."""
+    """Queue some requests and return their owners in order; their watches stay active."""
     owners: list[str] = []
     for _ in range(count):
         request = context.request(name)
@@ -49,7 +49,7 @@ async def withdraw_leaves_the_queue(context: CheckContext) -> None:
     holder = grant_of(await engine_of(client).acquire(context.request(name)))
     request = context.request(name)
     await context.enqueue(other, request)
-    (left,) = await _stand_in_line(context, other, name, 1)
+    (left,) = await _enqueue_waiters(context, other, name, 1)
     await engine_of(other).withdraw(context.request(name))
     waiting = len((await engine_of(client).inspect(name)).waiters)
     expect(waiting == 2, f"a stranger's withdrawal left {waiting} of 2 waiters")

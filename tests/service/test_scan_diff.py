@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock.model import Holding, Waiting
-from fencelock.service.observation import Change, Known, differences, look, same_queue
+from fencelock.service.scan_diff import Change, Known, differences, look, same_queue
 
 
 def held(name: str = "a", fence: int = 1, ttl: float = 30.0, left: float = 30.0) -> Holding:

@@ -1,4 +1,4 @@
-"""Say in words what goes over a simulated connection to Redis."""
+"""Text for the messages on a simulated connection to Redis."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, cast
 from .value import is_list
 
 WATCH = "watch fires"
-"""What a server tells whoever asked to be told of a change."""
+"""The beginning of the text of a watch event."""
 WORDS_MAX = 5
 LONG = 24
 
 
 def describe(what: object) -> str:
-    """A request as commands, or replies as values."""
+    """Describe a request as commands, or replies as values."""
     if isinstance(what, bytes):
         from ..sim.nodes import parsed
 
@@ -49,7 +49,7 @@ def _list(values: list[Any]) -> str:
 
 @cache
 def script_names() -> Mapping[bytes, str]:
-    """The name of each script, by its digest."""
+    """Return the name of each script, by its digest."""
     from ..sim import edge
 
     return edge.script_names()

@@ -1,4 +1,4 @@
-"""Say in words what goes over a simulated connection to ZooKeeper, and between its members."""
+"""Text for the messages on a simulated connection to ZooKeeper, and between its members."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..sim import model_zookeeper as model
 from ..sim import zookeeper_wire as wire
 from ..sim.zookeeper import ROOT
 from ..sim.zookeeper_wire import Op, Reader
+from .message_text import WATCH
 from .recorder import Describe
-from .words import WATCH
 
 VERBS = {
     wire.CREATE: "create", wire.CREATE_2: "create", wire.CREATE_CONTAINER: "create",
@@ -32,29 +32,29 @@ EVENTS = {
 _GUID = re.compile("[0-9a-f]{32}")
 
 
-class Words:
-    """What is said on the ways of one play, each node under the name of its actor."""
+class MessageDescriber:
+    """Describes the messages of one play, with the names of actors for their znodes."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-        """The actor of each node, by how its name begins."""
-        self._conversations: dict[tuple[str, str], _Conversation] = {}
+        """The actor of each znode, by the first characters of its name."""
+        self._connections: dict[tuple[str, str], _ConnectionDescriber] = {}
 
     def describer(self, source: str, target: str) -> Describe:
-        """For a new direction of a connection: its client makes that to the server first."""
-        conversation = self._conversations.pop((target, source), None)
-        if conversation is not None:
-            return conversation.answered
-        conversation = self._conversations[source, target] = _Conversation(self)
-        return conversation.asked
+        """Return the describer of a new direction: the one to the server is created first."""
+        connection = self._connections.pop((target, source), None)
+        if connection is not None:
+            return connection.describe_reply
+        connection = self._connections[source, target] = _ConnectionDescriber(self)
+        return connection.describe_request
 
     def path(self, path: str) -> str:
-        """A path below the root, with the names of actors in it."""
+        """Describe a path relative to the root, with the names of actors in it."""
         short = path.removeprefix(f"{ROOT}/")
         return _GUID.sub(lambda found: self._names.get(found[0], "…"), short)
 
     def op(self, op: Op) -> str:
-        """An operation."""
+        """Describe an operation."""
         if op.kind == wire.MULTI:
             return " and ".join(map(self.op, op.parts))
         verb = VERBS.get(op.kind, "ask")
@@ -63,7 +63,7 @@ class Words:
         return f"{verb} {self.path(op.path)}" if op.path else verb
 
     def between_members(self, message: tuple[Any, ...]) -> str | None:
-        """What one member says to another; None for what it says at each tick."""
+        """Describe a message between members; None for the pings of each tick."""
         what, _, *words = message
         match what, words:
             case "propose", [record]:
@@ -84,18 +84,18 @@ class Words:
                 return str(what)
 
 
-class _Conversation:
-    """One connection of a client: what was asked on it, so that answers can be told."""
+class _ConnectionDescriber:
+    """One connection of a client, with its pending requests, so that replies can be described."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, describer: MessageDescriber) -> None:
+        self._describer = describer
         self._has_begun = self._is_greeted = False
-        self._asked: dict[int, Op] = {}
+        self._requests: dict[int, Op] = {}
 
-    def asked(self, what: Any) -> str | None:
-        """What a client sends, or a member, on a way of its own."""
+    def describe_request(self, what: Any) -> str | None:
+        """Describe what a client sends to a server, or one member to another."""
         if what.__class__ is tuple:
-            return self._words.between_members(what)
+            return self._describer.between_members(what)
         return "; ".join(self._request(Reader(frame)) for frame in wire.frames(what))
 
     def _request(self, reader: Reader) -> str:
@@ -106,13 +106,13 @@ class _Conversation:
                 return "the session goes on"
             return f"begin a session of {hello.timeout_ms / 1000:g} s"
         xid, op = reader.request()
-        self._asked[xid] = op
-        return self._words.op(op)
+        self._requests[xid] = op
+        return self._describer.op(op)
 
-    def answered(self, what: Any) -> str | None:
-        """What a server answers, or tells of a watch."""
+    def describe_reply(self, what: Any) -> str | None:
+        """Describe replies and watch events of a server, or a message between members."""
         if what.__class__ is tuple:
-            return self._words.between_members(what)
+            return self._describer.between_members(what)
         return "; ".join(self._reply(Reader(frame)) for frame in wire.frames(what))
 
     def _reply(self, reader: Reader) -> str:
@@ -128,10 +128,10 @@ class _Conversation:
         xid, _, code = reader.number(), reader.long_number(), reader.number()
         if xid == wire.EVENT_XID:
             kind, _, path = reader.number(), reader.number(), reader.text()
-            return f"{WATCH}: {self._words.path(path)} {EVENTS.get(kind, 'has changed')}"
+            return f"{WATCH}: {self._describer.path(path)} {EVENTS.get(kind, 'has changed')}"
         if xid == wire.PING_XID:
             return "pong"
-        op = self._asked.pop(xid, Op(wire.ERROR))
+        op = self._requests.pop(xid, Op(wire.ERROR))
         if code:
             return CODES.get(code, f"error {code}")
         return self._answer(op, reader)
@@ -139,9 +139,9 @@ class _Conversation:
     def _answer(self, op: Op, reader: Reader) -> str:
         match op.kind:
             case wire.CREATE | wire.CREATE_2 | wire.CREATE_CONTAINER:
-                return f"created {self._words.path(reader.text())}"
+                return f"created {self._describer.path(reader.text())}"
             case wire.GET_CHILDREN | wire.GET_CHILDREN_2:
-                children = [self._words.path(reader.text()) for _ in range(reader.number())]
+                children = [self._describer.path(reader.text()) for _ in range(reader.number())]
                 return f"children: {', '.join(children) or 'none'}"
             case _:
                 return "done"

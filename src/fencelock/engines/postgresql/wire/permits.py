@@ -1,9 +1,9 @@
-"""Threads that take turns, and seats of which there are only so many.
+"""A semaphore for threads that survives an exception from a signal handler.
 
-An exception from a signal handler may come at any moment: between having a lock and the statement
-that would give it back, and even in the midst of that one. So a turn or a seat belongs to an
-object of the call that has it. Once nobody has that object any more, or the call that made it has
-ended, the turn is over. A traceback may keep both for long.
+Such an exception may come at any moment: between taking a permit and the statement that would
+return it, and even during that statement. So a permit is an object of the call that has it. Once
+that object is no longer referenced, or the call that made it has ended, the permit is free again. A
+traceback may keep both for long.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import weakref
 from collections import deque
 from types import FrameType
 
-NAP_S = 0.05  # as often do those who wait look for a turn that nobody gave back
+NAP_S = 0.05  # how often a waiting thread checks for permits that were never returned
 
 
-class Ticket:
-    """What a turn or a seat belongs to: to the call whose frame it has, if it has one."""
+class Permit:
+    """A permit, and the frame of the call that has it, if there is one."""
 
     __slots__ = ("__weakref__", "frame")
 
@@ -26,28 +26,28 @@ class Ticket:
         self.frame = frame
 
     def is_over(self) -> bool:
-        """Whether its call has ended without giving it back."""
+        """Return whether its call has ended without returning the permit."""
         if self.frame is None:
             return False
         try:
             self.frame.clear()
         except RuntimeError:
-            return False  # it is still executed, by whatever thread
+            return False  # some thread still executes it
         return True
 
 
-class Turns:
-    """So many tickets are valid at a time."""
+class Permits:
+    """The permits of which so many are valid at a time, by default one."""
 
     def __init__(self, most: int = 1) -> None:
         self._most = most
         self._mutex = threading.Lock()
-        self._valid: list[weakref.ref[Ticket]] = []
+        self._valid: list[weakref.ref[Permit]] = []
         self._waiting: deque[threading.Lock] = deque()
 
-    def try_take(self, ticket: Ticket) -> bool:
-        """Make a ticket valid, if there is room."""
-        mine = weakref.ref(ticket)
+    def try_take(self, permit: Permit) -> bool:
+        """Make a permit valid if one is free; return whether it was."""
+        mine = weakref.ref(permit)
         with self._mutex:
             if len(self._valid) >= self._most:
                 self._valid = [other for other in self._valid if not _is_over(other())]
@@ -56,19 +56,19 @@ class Turns:
             self._valid.append(mine)
             return True
 
-    def take(self, ticket: Ticket, seconds: float) -> bool:
-        """The same, and wait for it."""
-        if self.try_take(ticket):
+    def take(self, permit: Permit, seconds: float) -> bool:
+        """Make a permit valid, and wait so many seconds for that; False if none was free."""
+        if self.try_take(permit):
             return True
         give_up = time.monotonic() + seconds
         while (left := give_up - time.monotonic()) > 0:
             self.nap(left)
-            if self.try_take(ticket):
+            if self.try_take(permit):
                 return True
         return False
 
     def nap(self, seconds: float) -> None:
-        """Wait until there may be room, for a moment at most."""
+        """Wait until a permit may be free, for ``NAP_S`` at most."""
         waiter = threading.Lock()
         waiter.acquire()
         self._waiting.append(waiter)
@@ -81,24 +81,24 @@ class Turns:
             except ValueError:
                 pass  # it was woken
 
-    def give(self, ticket: Ticket) -> None:
-        """It is valid no more, if it was."""
-        ticket.frame = None
+    def give(self, permit: Permit) -> None:
+        """Take a permit back, if it is valid."""
         with self._mutex:
             for index, other in enumerate(self._valid):
-                if other() is ticket:
+                if other() is permit:
                     del self._valid[index]
                     break
+        permit.frame = None  # not before: a call interrupted above leaves a permit that is over
         self.wake()
 
     def wake(self) -> None:
-        """Let somebody look again."""
+        """Wake one waiting thread."""
         if self._waiting:
             try:
                 self._waiting.popleft().release()
             except (IndexError, RuntimeError):
-                pass  # it has left by itself
+                pass  # it has stopped waiting by itself
 
 
-def _is_over(ticket: Ticket | None) -> bool:
-    return ticket is None or ticket.is_over()
+def _is_over(permit: Permit | None) -> bool:
+    return permit is None or permit.is_over()

@@ -1,7 +1,7 @@
-"""Count what takes room in a pool: an object does for as long as somebody knows it.
+"""Count the objects of a pool: each takes room for as long as anything refers to it.
 
-Not ``WeakSet``: it takes out what has died in a callback written in Python, and an exception that a
-signal handler raises there is swallowed. What has died would then be counted for ever.
+Not ``WeakSet``: it removes a dead object in a callback written in Python, and an exception that a
+signal handler raises there is swallowed. The dead object would then be counted for ever.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ class Slot:
     """The right to make one connection."""
 
 
-class Room:
-    """The objects of a pool that live. Each method is safe in any thread, and at any bytecode."""
+class LiveSet:
+    """The live objects of a pool. Any thread may call any method, and be interrupted anywhere."""
 
     def __init__(self) -> None:
         self._all: set[ReferenceType[object]] = set()
@@ -26,7 +26,7 @@ class Room:
         self._all.discard(ref(one))
 
     def living(self) -> list[object]:
-        """All that somebody still knows."""
+        """Return all objects that anything still refers to."""
         return [found for one in list(self._all) if (found := one()) is not None]
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """Remember numbers for a name: a hash that outlives the process that wrote it.
 
 An item's number only grows, and so does the time for which the hash of a name is kept: writing the
-same again changes nothing. It shares nothing with who holds the name.
+same again changes nothing. It has nothing to do with the holders of the name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .settings import Settings
 from .wire.connection import ScriptCall, packed
 
 
-class Notebook:
-    """What one client writes down and reads."""
+class Memos:
+    """The numbers that one client remembers for names."""
 
     def __init__(self, runner: ScriptRunner, settings: Settings) -> None:
         self._runner = runner
@@ -28,7 +28,7 @@ class Notebook:
         self._replicas = settings.replicas
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        """Write a number down; where replicas count, they have it as well."""
+        """Write a number down; where replicas count, wait until enough of them have it."""
         call = self._call("remember", name, item, str(number), ms(keep))
         if not self._replicas:
             await self._run(call)
@@ -42,13 +42,13 @@ class Notebook:
             )
 
     async def recall(self, name: str) -> Mapping[str, int]:
-        """The items of a name, with their numbers."""
+        """Return the items of a name, with their numbers."""
         found = await self._run(self._call("recall", name))
         pairs = zip(found[::2], found[1::2], strict=True)
         return {item.decode(): int(number) for item, number in pairs}
 
     async def forget(self, name: str) -> None:
-        """Remember nothing for a name any more."""
+        """Delete all items of a name."""
         await self._run(self._call("forget", name))
 
     def _call(self, verb: str, name: str, *words: str) -> ScriptCall:

@@ -1,4 +1,4 @@
-"""What two looks at the engine tell: which locks were granted, renewed, released or lost meanwhile.
+"""Compare two looks at the engine: which locks were granted, renewed, released or lost meanwhile.
 
 Pure: no engine, no clock. The engine shows who holds what now, not what has happened. So a lock
 that is gone was
@@ -7,7 +7,7 @@ that is gone was
 * *expired*, if its lease had run out by then, and its holder had not renewed it in time before;
 * *gone*, if neither can be told: a short lease may be renewed and released between two looks.
 
-Whoever knows more, because a call of this node did it, says so in ``Known``.
+What is known better, because a call of this node did it, is passed in ``Known``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..model import Holding, Waiting
 
-JITTER_S, JITTER, JITTER_MAX_S = 0.1, 0.02, 2.0  # by which a time left may differ without a reason
+JITTER_S, JITTER, JITTER_MAX_S = 0.1, 0.02, 2.0  # by which a time left may differ: see jitter()
 JOINED_S = 1.0  # by which the age of a waiter may differ between two looks
 
 Key: TypeAlias = tuple[str, str, int, int | None]
@@ -47,7 +47,7 @@ class Change(NamedTuple):
 
     kind: ChangeKind
     lock: Holding
-    """As it was seen last; what is left of it is counted on to the later look."""
+    """As it was seen last; if it has ended, its age and time left are those at the later look."""
     reason: str | None = None
     by: str | None = None
 
@@ -57,7 +57,7 @@ def look(at: float, holdings: Iterable[Holding]) -> Look:
 
 
 def differences(before: Look, after: Look, known: Known) -> Iterator[Change]:
-    """Tell what has happened between two looks, what ended first."""
+    """Yield what has happened between two looks, the locks that ended first."""
     elapsed = after.at - before.at
     for key, lock in before.locks.items():
         if key not in after.locks:
@@ -67,7 +67,7 @@ def differences(before: Look, after: Look, known: Known) -> Iterator[Change]:
         if last is None:
             yield Change("granted", lock)
         elif last.role != lock.role:
-            yield Change("changed", lock)  # a writer reads on
+            yield Change("changed", lock)  # a writer has become a reader
         elif lock.ttl and lock.remaining > last.remaining - elapsed + jitter(lock.ttl):
             yield Change("renewed", lock)
 
@@ -85,12 +85,12 @@ def _ended(lock: Holding, elapsed: float, known: Known) -> Change:
 
 
 def jitter(ttl: float) -> float:
-    """Seconds by which what is left of a lease may jump although nobody renewed it."""
+    """Return by how many seconds a lease's time left may jump although nobody renewed it."""
     return min(JITTER_S + JITTER * ttl, JITTER_MAX_S)
 
 
 def same_queue(before: tuple[Waiting, ...], after: tuple[Waiting, ...], elapsed: float) -> bool:
-    """Whether a queue is the one that was seen before, in the same order."""
+    """Return whether a queue is the one that was seen before, in the same order."""
     if len(before) != len(after):
         return False
     return all(
