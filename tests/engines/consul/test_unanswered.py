@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fencelock import OutcomeUnknown, Unavailable
+from fencelock.engine import Engine
 from fencelock.engines.consul import holds
-from fencelock.model import Grant, Request
+from fencelock.model import Busy, Grant, Request
 from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.servers.consul import Consul
 from tests.servers.proxy import Proxy
@@ -16,6 +17,14 @@ TTL_S = 60.0
 
 def through(url: str, consul: Consul, proxy: Proxy) -> str:
     return url.replace(consul.address, proxy.address)
+
+
+async def until_granted(lab: Lab, engine: Engine, request: Request, answer: Grant | Busy) -> Grant:
+    """Ask for the same owner again, as whoever waits does."""
+    while isinstance(answer, Busy):
+        await lab.let_pass(answer.look_in)
+        answer = await engine.acquire(request)
+    return answer
 
 
 def test_a_lost_answer_to_an_acquire_is_resolved_by_asking_for_the_same_owner(
@@ -124,6 +133,90 @@ def test_a_request_that_comes_late_after_a_release_is_ended(
         await transact(*sent[0])
         async with rival.lock("seat", ttl=TTL_S, timeout=SOON) as lease:
             assert lease.fence > grant.fence
+
+    run(flavor, scenario)
+
+
+def test_a_retry_is_not_ended_by_the_check_for_its_first_request(
+    flavor: str, consul: Consul, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check has begun when the owner asks again: what is granted then is not late."""
+    monkeypatch.setattr(holds, "CHECK_S", 0.2)
+    url = consul.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url)
+        engine = client._core.engine
+        agents = engine._agents  # type: ignore[attr-defined]
+        transact, find = agents.transact, agents.find
+        sent, checks, opened = list[object](), list[str](), list[bool]()
+
+        async def lost(*operations: object, **how: object) -> object:
+            if not sent:
+                sent.append(operations)
+                raise OutcomeUnknown("no answer")
+            return await transact(*operations, **how)
+
+        async def held_up(key: str) -> object:
+            checks.append("begun")
+            await lab.until(lambda: opened, "the retry")
+            found = await find(key)
+            checks.append("read")
+            return found
+
+        agents.transact = lost
+        request = Request("seat", client._core.world.owner(), TTL_S)
+        with pytest.raises(OutcomeUnknown):
+            await engine.acquire(request)
+        (hold,) = engine._holds.by_owner.values()  # type: ignore[attr-defined]
+        agents.find = held_up
+        engine._holds.forget(hold)  # type: ignore[attr-defined]  # as when a retry is refused
+        await lab.until(lambda: checks, "a check")
+        first = await engine.acquire(request)
+        opened.append(True)
+        await lab.until(lambda: "read" in checks, "the check to go on")
+        agents.find = find
+        grant = await until_granted(lab, engine, request, first)
+        await lab.let_pass(3 * holds.CHECK_S)
+        assert consul.pair(url.partition("prefix=")[2] + "seat")["ModifyIndex"] == grant.fence
+        assert await engine.release(grant) is True
+
+    run(flavor, scenario)
+
+
+def test_a_key_that_is_found_as_ours_is_ours_when_it_is_granted(
+    flavor: str, consul: Consul, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check for late requests deletes the key after it was read, and before it is granted."""
+    monkeypatch.setattr(holds, "CHECK_S", 0.2)
+    url = consul.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url)
+        engine = client._core.engine
+        agents = engine._agents  # type: ignore[attr-defined]
+        transact, renew, sent = agents.transact, agents.renew, list[tuple[object, ...]]()
+
+        async def lands_at_the_retry(*operations: object, **how: object) -> object:
+            sent.append(operations)
+            if len(sent) == 1:
+                raise OutcomeUnknown("no answer")
+            if len(sent) == 2:
+                await transact(*sent[0])
+            return await transact(*operations, **how)
+
+        async def slow(session: str) -> bool:
+            await lab.until(lambda: consul.pair(key) is None, "the check to delete the key")
+            return bool(await renew(session))
+
+        key = url.partition("prefix=")[2] + "seat"
+        agents.transact, agents.renew = lands_at_the_retry, slow
+        request = Request("seat", client._core.world.owner(), TTL_S)
+        with pytest.raises(OutcomeUnknown):
+            await engine.acquire(request)
+        grant = await until_granted(lab, engine, request, await engine.acquire(request))
+        assert consul.pair(key)["ModifyIndex"] == grant.fence
+        assert await engine.release(grant) is True
 
     run(flavor, scenario)
 

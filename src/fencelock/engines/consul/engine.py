@@ -106,6 +106,8 @@ class ConsulEngine(Engine):
         ttl = min(request.ttl, session.ttl)
         asked_at = session.counted_from(self.world.now(), ttl)
         hold = self._holds.begin(request.owner, key, session, asked_at + ttl)
+        if hold is None:
+            return Busy(SOON_S)
         value = pairs.acquired(request, ttl, self.world.wall_us())
         wanted = [pairs.free(key, found), pairs.lock(key, session.id, value)]
         refused = await self.world.shield(self._write(hold, wanted))
@@ -140,7 +142,7 @@ class ConsulEngine(Engine):
             hold = await self._adopt(found, request.ttl)
             if hold is None:
                 return Busy(SOON_S)
-            return self._grant_of(hold, request, asked_at, found.fence)
+            return self._grant_of(hold, request, asked_at, found.fence) or Busy(SOON_S)
         armed = request.queue and self._watches.arm(found.key, found.modify_index)
         return Busy(LOOK_S if armed else POLL_S, holder=json.dumps(found.meta))
 
@@ -154,15 +156,24 @@ class ConsulEngine(Engine):
                 self._holds.ended(session)
                 return None
             hold = self._holds.begin(found.owner, found.key, session, now + ttl)
-            hold.modify_index = found.modify_index
-            return hold
+            return None if hold is None else await self._confirmed(hold, found)
         session = await self._sessions.fresh(ttl)
         hold = self._holds.begin(found.owner, found.key, session, now + ttl)
+        if hold is None:
+            return None
         value = pairs.moved(found, min(ttl, session.ttl))
         lock = pairs.lock(found.key, session.id, value)
         unchanged = pairs.unchanged(found.key, found.modify_index)
         refused = await self.world.shield(self._write(hold, [unchanged, pairs.unlock(found), lock]))
         return hold if refused is None else None
+
+    async def _confirmed(self, hold: Hold, found: Pair) -> Hold | None:
+        """Return the hold of a key that was read before it was registered; None if it changed."""
+        if await self._agents.check([pairs.unchanged(found.key, found.modify_index)]):
+            self._holds.forget(hold)
+            return None
+        hold.modify_index = found.modify_index
+        return hold
 
     async def watch(self, request: Request, signal: Signal) -> None:
         self._watches.join(self._keys.of(request.name), request.owner, signal)
@@ -222,7 +233,7 @@ class ConsulEngine(Engine):
         checks = [pairs.unchanged(hold.key, hold.modify_index or 0) for _, hold in held]
         lost = await self._agents.check(checks)
         for number, (grant, hold) in enumerate(held):
-            kept: Hold | Gone = LATE if hold.ending else hold
+            kept: Hold | Gone = hold
             if number in lost:
                 hold.modify_index = None
                 kept = await self._held(grant)  # it may be with another client of the owner
@@ -230,15 +241,18 @@ class ConsulEngine(Engine):
                 self._holds.forget(hold)
                 answers[grant.owner] = kept
             else:
-                answers[grant.owner] = self._grant_of(kept, grant, asked_at, grant.fence)
+                renewed = self._grant_of(kept, grant, asked_at, grant.fence)
+                answers[grant.owner] = renewed or LATE
         return answers
 
-    def _grant_of(self, hold: Hold, wanted: Request | Grant, asked_at: float, fence: int) -> Grant:
-        """Make the grant of a hold, for no longer than its session lives."""
+    def _grant_of(
+        self, hold: Hold, wanted: Request | Grant, asked_at: float, fence: int
+    ) -> Grant | None:
+        """Make the grant of a hold, for no longer than its session lives; None if it has ended."""
         ttl = min(wanted.ttl, hold.session.ttl)
         counted = hold.session.counted_from(asked_at, ttl)
-        hold.until = counted + ttl
-        self._holds.timer.expect(hold.until)
+        if not self._holds.extend(hold, counted + ttl):
+            return None
         return granted(wanted.name, wanted.owner, fence, ttl, counted)
 
     async def release(self, grant: Grant) -> bool:

@@ -8,6 +8,10 @@ A request without a reply may take effect late: an agent holds it back while the
 server while it commits. Its key would be held without an owner for as long as the session is
 renewed. So the key is checked until that can no longer happen, also after the request was withdrawn
 or the lock released, as a late request finds the key free then.
+
+Such a check deletes the key of an owner, who may retry at the same moment: what the retry is
+granted must not be deleted as late. So no attempt begins while the owner's former hold is being
+ended, and no hold is ended once another attempt of its owner has begun.
 """
 
 from __future__ import annotations
@@ -42,7 +46,9 @@ class Hold:
         self.late_until = 0.0
         """Until when an unanswered request may take effect."""
         self.ending = False
-        """Whether it is past its end, and its key being deleted."""
+        """Whether it is past its end, and its key deleted or to be deleted."""
+        self.deleting = False
+        """Whether the background job deletes its key now."""
 
 
 class Holds:
@@ -52,17 +58,31 @@ class Holds:
         self._world = world
         self._agents = agents
         self._sessions = sessions
+        self._mutex = world.mutex()
         self.by_owner: dict[str, Hold] = {}
         self.timer = Timer(world, self._run, "fencelock-consul")
         self.on_gone: Callable[[Collection[str], Gone], None] = lambda owners, gone: None
 
-    def begin(self, owner: str, key: str, session: Session, until: float) -> Hold:
-        """Register a hold before its request is sent."""
-        hold, before = Hold(owner, key, session, until), self.by_owner.get(owner)
-        hold.late_until = 0.0 if before is None else before.late_until
-        self.by_owner[owner] = hold
+    def begin(self, owner: str, key: str, session: Session, until: float) -> Hold | None:
+        """Register a hold before its request is sent; None while the former one is being ended."""
+        hold = Hold(owner, key, session, until)
+        with self._mutex:
+            if (before := self.by_owner.get(owner)) is not None:
+                if before.deleting:
+                    return None
+                hold.late_until = before.late_until
+            self.by_owner[owner] = hold
         self.timer.expect(min(until, session.alive_at + session.ttl / 2))
         return hold
+
+    def extend(self, hold: Hold, until: float) -> bool:
+        """Set the end of a hold; False if it is past its end already."""
+        with self._mutex:
+            if hold.ending:
+                return False
+            hold.until = until
+        self.timer.expect(until)
+        return True
 
     def mark_unanswered(self, hold: Hold) -> float:
         """Note that a request may be unanswered; return the former ``late_until``."""
@@ -112,14 +132,24 @@ class Holds:
         soonest = NEVER
         for _, hold in snapshot(self.by_owner):
             if hold.until <= self._world.now():
-                hold.ending = True
-                await self.end(hold)
+                await self._end_late(hold)
             if self.by_owner.get(hold.owner) is hold:
                 soonest = min(soonest, hold.until)
         in_use = self._in_use()
         for _, session in snapshot(self._sessions.by_id):
             soonest = min(soonest, await self._maintain(session, session in in_use))
         return soonest
+
+    async def _end_late(self, hold: Hold) -> None:
+        """End a hold that is past its end, unless it was extended or replaced meanwhile."""
+        with self._mutex:
+            if hold.until > self._world.now() or self.by_owner.get(hold.owner) is not hold:
+                return
+            hold.ending = hold.deleting = True
+        try:
+            await self.end(hold)
+        finally:
+            hold.deleting = False
 
     def _in_use(self) -> set[Session]:
         return {hold.session for _, hold in snapshot(self.by_owner)}
