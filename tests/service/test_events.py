@@ -19,8 +19,8 @@ from fencelock import engines
 from fencelock.service import events
 from fencelock.service.access import ANONYMOUS, Access, digest
 from fencelock.service.audit import NoAudit
+from fencelock.service.call import Call
 from fencelock.service.events import Events
-from fencelock.service.messages import Call
 from fencelock.service.node import Limits
 from fencelock.service.node import Node as ServiceNode
 from fencelock.worlds.aio import AioWorld

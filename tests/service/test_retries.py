@@ -16,9 +16,9 @@ from fencelock.model import Request
 from fencelock.service import handlers, messages
 from fencelock.service.access import ANONYMOUS, Access
 from fencelock.service.audit import NoAudit
+from fencelock.service.call import Answer, Call
 from fencelock.service.events import Events
 from fencelock.service.handlers import Service
-from fencelock.service.messages import Call
 from fencelock.service.node import Limits, owner_of
 from fencelock.service.node import Node as ServiceNode
 from fencelock.service.problems import Problem
@@ -167,7 +167,7 @@ def call(service: Service) -> Call:
     return Call(ANONYMOUS, "", {}, world.now(), world.signal())
 
 
-async def acquire(service: Service, one: Call, body: messages.Acquire) -> messages.Answer:
+async def acquire(service: Service, one: Call, body: messages.Acquire) -> Answer:
     """Make a call as the application does."""
     try:
         return await handlers.acquire(service, one, body)

@@ -17,8 +17,8 @@ from fencelock.engines.http.messages import LOOK_S, read_lease
 from fencelock.errors import FencelockError, OutcomeUnknown
 from fencelock.model import Grant, Request
 from fencelock.service import calls, handlers, messages
+from fencelock.service.call import Answer, Call
 from fencelock.service.handlers import Service
-from fencelock.service.messages import Answer, Call
 from fencelock.service.node import Node
 from fencelock.service.tickets import Tickets
 from fencelock.world import World, sleep

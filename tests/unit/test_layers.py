@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -286,6 +287,43 @@ def why_not_within(module: Module, target: str) -> str | None:
     if here == there or there in FLOORS or ABOVE.get(here) == there:
         return None
     return f"{module.name} may not import {target}: an engine knows only its own folder"
+
+
+def circle(source: Path) -> list[str]:
+    """Modules that import each other in a circle, be it for types only, or late; empty if none do.
+
+    Two late imports make no circle: a client makes the recipes of its flavor, which have its
+    leases; and the door of a folder loads the module for a flavor once it is needed.
+    """
+    modules = {module.name: module for module in read_tree(source)}
+    graph = {
+        name: {
+            target
+            for target, _, late in module.imports
+            if target in modules and not (late and makes_or_loads(module, target))
+        }
+        for name, module in modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def makes_or_loads(module: Module, target: str) -> bool:
+    return module.part in MADE.get(part_of(target), ()) or target.startswith(f"{module.name}.")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle(SOURCE) == []
+
+
+@pytest.mark.parametrize("how", ["{}", "def f():\n    {}", "if TYPE_CHECKING:\n    {}"])
+def test_a_circle_is_found(tmp_path: Path, how: str) -> None:
+    plant(tmp_path, "wires/pool.py", "from .turns import Turn")
+    (tmp_path / ROOT / "wires/turns.py").write_text(how.format("from .pool import Pool"))
+    assert set(circle(tmp_path)) == {f"{ROOT}.wires.pool", f"{ROOT}.wires.turns"}
 
 
 def test_imports_point_the_right_way() -> None:

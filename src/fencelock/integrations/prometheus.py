@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from ..errors import Misconfigured
 from ..telemetry import Family, Registry
-from ..telemetry.registry import Sample
+from ..telemetry.metrics import Sample
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry

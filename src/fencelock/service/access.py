@@ -12,15 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from .._client.validation import check_name
 from .problems import Problem
-
-if TYPE_CHECKING:
-    from .messages import Call
 
 Verb: TypeAlias = Literal["acquire", "observe", "revoke"]
 VERBS: tuple[Verb, ...] = ("acquire", "observe", "revoke")
@@ -171,17 +166,3 @@ class Access:
 
     def _used_by(self, identity: Identity, now: float) -> _Usage:
         return self._usage.setdefault(identity.name, _Usage(now))
-
-
-def demand(call: Call, verb: Verb, name: str) -> str:
-    """Return a name that may be used so, or refuse: in the same way whether it exists or not."""
-    check_name(name)
-    if not call.exact and not unicodedata.is_normalized("NFC", name):
-        raise Problem(
-            "invalid",
-            "A name must be in Unicode's normal form C; a program that means it byte for byte "
-            "sends `Fencelock-Names: exact`",
-        )
-    if not call.identity.may(verb, name):
-        raise Problem("forbidden")
-    return name

@@ -6,9 +6,9 @@ from .. import __version__
 from .._client.validation import check_prefix, check_reason
 from ..errors import UsageError
 from . import messages
-from .access import demand
+from .call import Answer, Call, demand
 from .handlers import Service
-from .messages import Answer, Call, holder_of
+from .messages import holder_of
 from .problems import Problem
 
 PAGE_MAX = 1_000

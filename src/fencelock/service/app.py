@@ -22,9 +22,9 @@ from ..telemetry.text import MEDIA_TYPE as TEXT
 from ..world import sleep
 from . import calls, openapi, static
 from .access import ANONYMOUS, Identity
+from .call import Answer, Call
 from .calls import Entry
 from .handlers import Service
-from .messages import Answer, Call
 from .problems import MEDIA_TYPE, RETRY_IN_S, Problem
 
 Scope: TypeAlias = MutableMapping[str, Any]

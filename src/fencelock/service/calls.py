@@ -15,8 +15,8 @@ from ..errors import FencelockError
 from . import administration as admin
 from . import handlers, messages, problems, recipes
 from .access import Identity
+from .call import Answer, Call
 from .handlers import Service
-from .messages import Answer, Call
 from .problems import Problem
 
 AUDITED = {"busy", "forbidden", "id-spent", "quota", "unsupported-safety"}

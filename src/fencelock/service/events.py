@@ -23,7 +23,8 @@ from ..errors import FencelockError, Unsupported
 from ..model import Holding, State, Waiting
 from ..world import sleep
 from .access import Identity
-from .messages import Call, Event, Queue, Waiter, holder_of
+from .call import Call
+from .messages import Event, Queue, Waiter, holder_of
 from .node import CALL_S, Auditor, Node
 from .problems import Problem
 from .scan_diff import Change, Known, Look, differences, look, same_queue

@@ -30,9 +30,9 @@ from ..model import (
     role_of,
 )
 from . import messages
-from .access import Identity, demand
+from .access import Identity
+from .call import Answer, Call, demand
 from .events import Events
-from .messages import Answer, Call
 from .node import CALL_S, Node, owner_of
 from .problems import Problem
 from .tickets import AT_ONCE, KEEP_S, Poll, Tickets

@@ -1,4 +1,4 @@
-"""The bodies of calls and answers, as they stand in JSON, and a call between the layers.
+"""The bodies of calls and answers, as they stand in JSON.
 
 All times are seconds, and all are durations: no moment crosses the wire. Unknown members are
 refused, so that a misspelled option is not taken for its default.
@@ -6,16 +6,11 @@ refused, so that a misspelled option is not taken for its default.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ..model import Holding, Role, Safety
-from ..world import Signal
-
-if TYPE_CHECKING:
-    from .access import Identity
 
 WAIT_MAX_S = 55.0  # below the minute after which proxies cut a silent connection
 BATCH_MAX = 1_000  # entries of one call
@@ -393,72 +388,3 @@ class ProblemBody(_Answer):
     retry: bool
     advice: str
     retry_in: float | None = None
-
-
-class Call:
-    """One request, between the layers.
-
-    ``gone`` is set, and ``wake`` with it, when the client has disconnected: a handler that waits
-    ends then. Handlers are not cancelled, so no reply of the engine is ever thrown away unread.
-    """
-
-    __slots__ = (
-        "exact",
-        "gone",
-        "identity",
-        "last_event",
-        "owners",
-        "peer",
-        "query",
-        "received_at",
-        "resolves",
-        "taken_over",
-        "wake",
-    )
-
-    def __init__(
-        self,
-        identity: Identity,
-        peer: str,
-        query: Mapping[str, str],
-        received_at: float,
-        wake: Signal,
-        *,
-        exact: bool = False,
-        resolves: bool = False,
-        last_event: str = "",
-    ) -> None:
-        self.identity = identity
-        self.resolves = resolves
-        """The client sends a call without an answer again, to another node perhaps: nothing is
-        given back behind its back."""
-        self.exact = exact
-        """Names are meant byte for byte, even those that are not in Unicode's normal form C."""
-        self.peer = peer
-        self.query = query
-        self.received_at = received_at
-        self.wake = wake
-        self.last_event = last_event
-        """The id of the last event that the client has, if it reconnects; else empty."""
-        self.gone = False
-        self.owners: set[str] = set()
-        """Owners for which this call sends requests to the engine."""
-        self.taken_over: set[str] = set()
-        """Owners that a newer call with the same id has taken over: it may hold their locks."""
-
-    def hang_up(self) -> None:
-        """Note that the client is gone, and wake the handler."""
-        self.gone = True
-        self.wake.set()
-
-
-class Answer(NamedTuple):
-    """The answer of a handler."""
-
-    body: object
-    status: int = 200
-    headers: tuple[tuple[str, str], ...] = ()
-    undelivered: Callable[[], Coroutine[Any, Any, None]] | None = None
-    """Is run if the client is gone before the answer could be handed over."""
-    stream: AsyncGenerator[bytes, None] | None = None
-    """Is sent piece by piece, in place of a body."""

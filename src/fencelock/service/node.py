@@ -19,7 +19,7 @@ from ..model import Finding, Request, Share
 from ..world import Signal, World, sleep
 from .access import ANONYMOUS, Access
 from .audit import FailedLogins
-from .messages import Call
+from .call import Call
 from .observed_names import ObservedNames
 from .problems import Problem, broken
 from .tally import Tally

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from . import messages
-from .access import demand
+from .call import Answer, Call, demand
 from .handlers import Service
-from .messages import Answer, Call
 
 
 async def remember(service: Service, call: Call, body: messages.Remember) -> Answer:

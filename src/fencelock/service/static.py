@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..web.files import File, of_page
-from .messages import Answer
+from .call import Answer
 
 
 def answer(path: str, is_open: bool, known: str) -> Answer | None:

@@ -26,7 +26,7 @@ from .._client.acquire import too_late
 from ..errors import FencelockError
 from ..model import Busy, Grant, Request
 from ..world import Signal
-from .messages import Call
+from .call import Call
 from .node import CALL_S, Node
 from .problems import Problem
 

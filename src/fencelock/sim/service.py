@@ -30,9 +30,9 @@ from ..engines.http.messages import id_of
 from ..engines.memory import MemoryEngine
 from ..service import calls
 from ..service.access import ANONYMOUS, Access
+from ..service.call import Answer, Call
 from ..service.events import Events
 from ..service.handlers import Service
-from ..service.messages import Answer, Call
 from ..service.node import Limits, Node, owner_of
 from ..service.problems import Problem
 from ..service.tickets import Tickets

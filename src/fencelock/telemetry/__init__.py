@@ -9,7 +9,7 @@ for OpenTelemetry. No name of a lock is a label: names are put into groups.
 
 from __future__ import annotations
 
-from .metrics import METRICS, Metric
-from .registry import Family, Registry, Sample
+from .metrics import METRICS, Family, Metric, Sample
+from .registry import Registry
 
 __all__ = ["METRICS", "Family", "Metric", "Registry", "Sample"]

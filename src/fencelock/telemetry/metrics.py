@@ -73,3 +73,21 @@ METRICS: dict[str, Metric] = {
         "histogram", "How long calls of the lock service took", ("call", "status"), CALL
     ),
 }
+
+
+class Sample(NamedTuple):
+    """The value of a metric for one set of labels."""
+
+    labels: tuple[str, ...]
+    value: float
+    """The value of a counter or a gauge; the sum of a histogram."""
+    counts: tuple[int, ...] = ()
+    """Of a histogram: how many values were in each bucket, and above the last."""
+
+
+class Family(NamedTuple):
+    """One metric with all its samples."""
+
+    name: str
+    metric: Metric
+    samples: tuple[Sample, ...]

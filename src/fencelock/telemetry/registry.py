@@ -16,12 +16,12 @@ import weakref
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Self
+from typing import Self
 
 from .. import observe
 from ..observe import Event
 from . import metrics
-from .metrics import METRICS, Metric
+from .metrics import METRICS, Family, Sample
 from .text import render
 
 GROUPS_MAX = 200
@@ -29,24 +29,6 @@ OTHER = "other"
 QUEUE_MAX = 512  # events that wait to be counted
 DOWN = {"Misconfigured", "OutcomeUnknown", "Unavailable"}
 """Errors of an engine that has not served a call."""
-
-
-class Sample(NamedTuple):
-    """The value of a metric for one set of labels."""
-
-    labels: tuple[str, ...]
-    value: float
-    """The value of a counter or a gauge; the sum of a histogram."""
-    counts: tuple[int, ...] = ()
-    """Of a histogram: how many values were in each bucket, and above the last."""
-
-
-class Family(NamedTuple):
-    """One metric with all its samples."""
-
-    name: str
-    metric: Metric
-    samples: tuple[Sample, ...]
 
 
 class _Histogram:

@@ -10,7 +10,7 @@ import pytest
 
 from fencelock.engines.etcd import lease as leases
 from fencelock.engines.etcd.engine import EtcdEngine
-from fencelock.engines.etcd.own_keys import OwnKey
+from fencelock.engines.etcd.own_key import OwnKey
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd
 

@@ -11,7 +11,7 @@ from fencelock.engines.etcd.keys import Keys
 from fencelock.engines.etcd.messages import protobuf, replies, requests
 from fencelock.engines.etcd.messages.replies import KeyValue, RangeReply
 from fencelock.engines.etcd.messages.requests import RANGE, TXN
-from fencelock.engines.etcd.own_keys import LATELY_S, Lease, OwnKey
+from fencelock.engines.etcd.own_key import LATELY_S, Lease, OwnKey
 from fencelock.engines.etcd.queue import LONG, Ahead, Queue
 from fencelock.worlds.threads import drive
 

@@ -10,7 +10,7 @@ from fencelock import Expired, LeaseLost, Revoked, aio
 from fencelock.engines.etcd import lease as lease_module
 from fencelock.engines.etcd.engine import EtcdEngine
 from fencelock.engines.etcd.messages import requests
-from fencelock.engines.etcd.own_keys import Lease
+from fencelock.engines.etcd.own_key import Lease
 from fencelock.model import Busy, Request
 from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, make_due, run

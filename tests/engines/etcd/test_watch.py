@@ -11,7 +11,7 @@ import pytest
 from fencelock.engines.etcd import watch
 from fencelock.engines.etcd.cluster import Cluster
 from fencelock.engines.etcd.messages import protobuf, replies, requests
-from fencelock.engines.etcd.own_keys import Lease, OwnKey
+from fencelock.engines.etcd.own_key import Lease, OwnKey
 from fencelock.engines.etcd.watch import QUIET_S, SPARE_S, SPARES_MAX, Watches
 from fencelock.worlds.threads import ThreadsWorld
 from tests.faults.flavors import Lab, run

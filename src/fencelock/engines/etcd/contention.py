@@ -15,7 +15,8 @@ from .lease import Leases
 from .messages import replies
 from .messages.replies import KeyValue, RangeReply, TxnReply
 from .messages.requests import RANGE, TXN
-from .own_keys import LOOK_S, Awaited, Lease, OwnKey, OwnKeys
+from .own_key import Awaited, Lease, OwnKey
+from .own_keys import LOOK_S, OwnKeys
 from .queue import Queue
 from .share_keys import ShareKeys
 

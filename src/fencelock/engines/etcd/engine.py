@@ -28,7 +28,8 @@ from .listing import Listing
 from .memo import Memos
 from .messages import replies
 from .messages.requests import TXN
-from .own_keys import LOOK_S, POLL_S, Awaited, OwnKey, OwnKeys
+from .own_key import Awaited, OwnKey
+from .own_keys import LOOK_S, POLL_S, OwnKeys
 from .queue import Ahead, Queue
 from .renewal import Renewal
 from .rwlock import RWLocks

@@ -18,7 +18,7 @@ from .cluster import Cluster, LeaseGone
 from .keys import delete_own
 from .messages import replies, requests
 from .messages.requests import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, TXN
-from .own_keys import Lease, OwnKey
+from .own_key import Lease, OwnKey
 from .wire import RENEWAL
 
 EXTEND = 1 / 3  # of its ttl: the background job extends a lease after that

@@ -14,7 +14,7 @@ from .keys import Keys, meta_text, owner_of
 from .messages import replies, requests
 from .messages.replies import KeyValue
 from .messages.requests import RANGE, TXN
-from .own_keys import OwnKey
+from .own_key import OwnKey
 
 LONG = 32
 

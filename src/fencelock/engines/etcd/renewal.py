@@ -16,7 +16,8 @@ from .lease import Leases
 from .listing import Listing
 from .messages import replies, requests
 from .messages.requests import LEASE_GRANT, RANGE, TXN
-from .own_keys import Lease, OwnKeys
+from .own_key import Lease
+from .own_keys import OwnKeys
 from .queue import Queue
 
 CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default

@@ -24,7 +24,8 @@ from ...model import Busy, Grant, Request, Share
 from .cluster import go_on
 from .contention import Contention
 from .messages.replies import KeyValue, TxnReply
-from .own_keys import POLL_S, Awaited, OwnKey
+from .own_key import Awaited, OwnKey
+from .own_keys import POLL_S
 from .share_keys import is_downgraded
 
 

@@ -22,7 +22,8 @@ from .contention import Contention
 from .keys import KEPT_MAX
 from .messages.replies import RangeReply, TxnReply
 from .messages.requests import range_of
-from .own_keys import POLL_S, Awaited, OwnKey
+from .own_key import Awaited, OwnKey
+from .own_keys import POLL_S
 from .share_keys import SemaphoreKeys, lowest_free, slot_of
 
 TRIES = 20  # to take a slot that others may take at the same time

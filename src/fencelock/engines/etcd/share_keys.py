@@ -21,7 +21,7 @@ from .keys import KEPT_MAX, Keys, range_below
 from .messages import requests
 from .messages.replies import KeyValue, RangeReply
 from .messages.requests import CREATED, do_delete, do_put, do_range, do_txn, equal, exists, range_of
-from .own_keys import OwnKey
+from .own_key import OwnKey
 
 PAGE = 500  # slots read in one request
 TAKEN_MAX = 100  # comparisons that lower slots are taken: etcd takes 128 by default

@@ -25,7 +25,7 @@ from ...wires.grpc.status import RpcError
 from ...world import Signal, World
 from .cluster import Cluster, Stream
 from .messages import protobuf, replies, requests
-from .own_keys import OwnKey
+from .own_key import OwnKey
 
 QUIET_S = 1.0  # after the stream broke, waiters poll for so long
 SPARE_S, SPARES_MAX = 5.0, 64
