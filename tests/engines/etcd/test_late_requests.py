@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import urllib.request
 from base64 import b64encode
+from typing import Any
 
 import pytest
 
+from fencelock import OutcomeUnknown, Unavailable, aio
 from fencelock.engines.etcd import lease as leases
 from fencelock.engines.etcd.engine import EtcdEngine
+from fencelock.engines.etcd.messages.requests import TXN
 from fencelock.engines.etcd.own_key import OwnKey
+from fencelock.engines.etcd.wire import RENEWAL
+from fencelock.model import Gone, Grant, Request
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd
 
@@ -56,3 +61,117 @@ def test_a_key_that_appears_after_a_long_freeze_is_taken_away(
 
     with Etcd() as server:
         run(flavor, scenario)
+
+
+TTL_S = 60.0
+
+
+class HeldUp:
+    """Holds up the deletion of a client's keys that are past their end."""
+
+    def __init__(self, lab: Lab, client: aio.Client) -> None:
+        self.engine: Any
+        self.engine = client._core.engine
+        self.begun, self.goes_on, self.done = False, False, False
+        self._lab = lab
+        self._call = self.engine._cluster.call
+        self.engine._cluster.call = self.call
+
+    async def call(self, method: str, request: bytes, **how: Any) -> Any:
+        if method != TXN or how.get("channel") != RENEWAL:
+            return await self._call(method, request, **how)
+        self.begun = True
+        await self._lab.until(lambda: self.goes_on, "the owner")
+        answer = await self._call(method, request, **how)
+        self.done = True
+        return answer
+
+    async def begin(self, owner: str) -> None:
+        """Have an owner's key be past its end, and its deletion begin."""
+        self.engine._own_keys.by_owner[owner].until = 0.0
+        await self._lab.until(lambda: self.begun, "a deletion")
+
+    async def go_on(self) -> None:
+        self.goes_on = True
+        await self._lab.until(lambda: self.done, "the end of the deletion")
+
+
+def request_of(client: aio.Client, name: str, *, queue: bool = False) -> Request:
+    return Request(name, client._core.world.owner(), TTL_S, queue=queue)
+
+
+def test_a_retry_is_not_deleted_with_the_key_of_the_first_request(
+    flavor: str, etcd: Etcd, prefix: str
+) -> None:
+    """The first request went unanswered for longer than the ttl; the retry is granted."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        held_up = HeldUp(lab, client)
+        engine, request = held_up.engine, request_of(client, f"{prefix}seat")
+        transact = engine._cluster.transact
+
+        async def lost(put: bytes, now: float) -> Any:
+            engine._cluster.transact = transact
+            raise OutcomeUnknown("no answer")
+
+        engine._cluster.transact = lost
+        with pytest.raises(OutcomeUnknown):
+            await engine.acquire(request)
+        await held_up.begin(request.owner)
+        grant = await engine.acquire(request)
+        assert isinstance(grant, Grant)
+        await held_up.go_on()
+        (renewed,) = await engine.renew([grant])
+        assert isinstance(renewed, Grant)
+        assert await engine.release(grant) is True
+
+    run(flavor, scenario)
+
+
+def test_what_is_being_deleted_is_not_renewed(flavor: str, etcd: Etcd, prefix: str) -> None:
+    """The renewal is answered at the very end of the lease: the key is there for a moment yet."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        held_up = HeldUp(lab, client)
+        engine, request = held_up.engine, request_of(client, f"{prefix}seat")
+        confirmed = engine._leases.extend_confirmed
+
+        async def then_expires(*lease_and_look: Any) -> bytes:
+            answer = bytes(await confirmed(*lease_and_look))
+            await held_up.begin(request.owner)
+            return answer
+
+        grant = await engine.acquire(request)
+        engine._leases.extend_confirmed = then_expires
+        (answer,) = await engine.renew([grant])
+        assert isinstance(answer, Gone)
+        assert answer.loss == "expired"
+        await held_up.go_on()
+        assert not (await engine.inspect(f"{prefix}seat")).holders
+
+    run(flavor, scenario)
+
+
+def test_a_turn_in_the_queue_that_is_being_deleted_is_not_granted(
+    flavor: str, etcd: Etcd, prefix: str
+) -> None:
+    """A waiter that stood still looks again as its key is deleted: it queues anew."""
+
+    async def scenario(lab: Lab) -> None:
+        client, holder = await lab.connect(etcd.url), await lab.connect(etcd.url)
+        held_up = HeldUp(lab, client)
+        engine, request = held_up.engine, request_of(client, f"{prefix}seat", queue=True)
+        lease = await holder.lock(f"{prefix}seat", ttl=TTL_S).acquire()
+        assert not isinstance(await engine.acquire(request), Grant)
+        await held_up.begin(request.owner)
+        await lease.release()
+        with pytest.raises(Unavailable):
+            await engine.acquire(request)
+        await held_up.go_on()
+        grant = await engine.acquire(request)
+        assert isinstance(grant, Grant)
+        assert await engine.release(grant) is True
+
+    run(flavor, scenario)

@@ -191,7 +191,9 @@ class Leases:
     async def _delete_expired(self, lease: Lease) -> None:
         """Delete keys that are past their end. After an error the lease must not be extended."""
         now = self._world.now()
-        for own in [own for own in list(lease.keys.values()) if own.until <= now]:
+        for own in list(lease.keys.values()):
+            if not self._is_expired(own):
+                continue
             for deletion in own.deletions(on_lease=True):
                 await self._cluster.call(TXN, deletion, channel=RENEWAL)
             self.on_expired(own)
@@ -203,6 +205,15 @@ class Leases:
                 lease.late_keys[key] = (value, self._world.now() + LATE_S)
             elif until <= now:
                 lease.late_keys.pop(key, None)
+
+    def _is_expired(self, own: OwnKey) -> bool:
+        """Return whether a key is past its end; if so, nobody extends it or uses it any more."""
+        if not own.deleting and own.until > self._world.now():
+            return False
+        with self._mutex:
+            before, own.deleting = own.deleting, True
+            own.deleting = before or own.until <= self._world.now()
+            return own.deleting
 
     async def _revoke(self, lease: Lease) -> None:
         try:

@@ -3,6 +3,11 @@
 The end of a lease is counted from before the keep-alive was sent. A former leader that does not
 know that it has been replaced may answer a keep-alive; so an extension counts only when the same
 member has answered a linearizable request that was sent after it (``confirm``).
+
+A key that is past its end is deleted in the background, while its owner may use it or extend it at
+the same moment, on another connection. Each side first says what it does, and then looks at the
+other: the owner moves ``until``, and does not rely on the key if it is ``deleting``; the background
+job sets ``deleting`` for good, unless ``until`` was moved.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
+from ...errors import Unavailable
 from ...model import Grant, Share, drift
 from ...world import Signal
 from .keys import KeyTransactions, delete_own
@@ -112,6 +118,7 @@ class OwnKey:
 
     __slots__ = (
         "created",
+        "deleting",
         "extension",
         "former",
         "holder",
@@ -138,6 +145,8 @@ class OwnKey:
         self.lease = lease
         self.until = until
         """When it is deleted unless it is needed again."""
+        self.deleting = False
+        """Whether a deletion of it was sent, or is about to be."""
         self.created = 0
         """Its create revision; 0 while it is unknown."""
         self.unanswered = 0
@@ -162,11 +171,24 @@ class OwnKey:
         """The extension of its lease that was known when its last request was sent."""
 
     def grant(self, name: str, asked_at: float) -> Grant:
-        """Make the grant, which lasts as long as the etcd lease is known to last."""
+        """Make the grant, which lasts as long as the etcd lease is known to last.
+
+        Unavailable if the key is being deleted, because it was not used for longer than its ttl.
+        """
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
+        if self.deleting:
+            raise Unavailable(
+                f"etcd took longer to answer for {name!r} than the ttl, and the request is being "
+                "taken back; nothing is held. Try again"
+            )
         end = lease.valid_until
         return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, self.share))
+
+    def extend(self, until: float) -> bool:
+        """Keep it until then; return False if it is being deleted."""
+        self.until = until
+        return not self.deleting
 
     def put(self) -> bytes:
         """Encode the put of this key on its lease."""

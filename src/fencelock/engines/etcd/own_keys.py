@@ -41,9 +41,9 @@ class OwnKeys:
         name, owner, _, meta, _, _, _, _ = request
         old = self.by_owner.get(owner)
         if old is not None:
-            if old.lease is lease:
+            if old.lease is lease and old.extend(self._world.now() + lease.ttl):
                 return old
-            self.forget(old, certain=True)  # its lease has ended, and its key with it
+            self.forget(old, certain=old.lease is not lease)  # an ended lease's keys are gone
         encoded = lease.transactions.get(name) or self._encode(name, lease)
         own = OwnKey(owner, encoded.key, value_of(owner, self._world.wall_us(), meta), lease, 0.0)
         number = 0  # of another contender of this client; setdefault is atomic among threads
@@ -63,9 +63,9 @@ class OwnKeys:
         """Register a key with the prefix ``start`` for an owner; the same one when it retries."""
         old = self.by_owner.get(request.owner)
         if old is not None:
-            if old.lease is lease:
+            if old.lease is lease and old.extend(self._world.now() + lease.ttl):
                 return old
-            self.forget(old, certain=True)  # its lease has ended, and its key with it
+            self.forget(old, certain=old.lease is not lease)  # an ended lease's keys are gone
         value = value_of(request.owner, self._world.wall_us(), request.meta)
         return self._add(OwnKey(request.owner, start + lease.hex, value, lease, 0.0), share)
 
@@ -125,6 +125,7 @@ class OwnKeys:
         if old is not None and old.key == pair.key:
             own.unanswered, old.unanswered = old.unanswered, 0
             own.share, own.rewritten = old.share, old.rewritten
+            own.deleting = old.deleting
         if old is not None:
             self.forget(old)
         self.by_owner[owner] = self._by_key[pair.key] = lease.keys[owner] = own
@@ -147,7 +148,8 @@ class OwnKeys:
         if own.watch_id:
             self._watches.disarm(own)
         owner, key = own.owner, own.key
-        own.lease.keys.pop(owner, None)
+        if own.lease.keys.get(owner) is own:
+            del own.lease.keys[owner]
         if own.unanswered:
             self._leases.expect_late(own)
         if self.by_owner.get(owner) is own:

@@ -22,6 +22,7 @@ from .queue import Queue
 
 CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default
 REASON_MIN_S, REASON_MAX_S = 60, 86_400  # how long the reason of a revocation is kept
+LATE = Gone("expired", "its ttl was over before it was renewed")
 
 
 class Renewal:
@@ -74,8 +75,9 @@ class Renewal:
                 answers[grant.owner] = await self._gone(grant, lease)
                 continue
             own = self._own_keys.by_owner.get(grant.owner)
-            if own is not None:
-                own.until = asked_at + grant.ttl
+            if own is not None and not own.extend(asked_at + grant.ttl):
+                answers[grant.owner] = LATE
+                continue
             name, owner, fence, ttl, _, _, share = grant
             new = granted(name, owner, fence, ttl, asked_at, share)
             answers[grant.owner] = new
@@ -114,7 +116,9 @@ class Renewal:
             lease.keys.pop(grant.owner, None)
             return await self._gone(grant, lease)
         own = self._own_keys.adopt(grant.owner, pair, lease)
-        own.until, own.share = asked_at + lease.ttl, own.share or grant.share
+        own.share = own.share or grant.share
+        if not own.extend(asked_at + lease.ttl):
+            return LATE
         return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at, grant.share)
 
     async def _find(self, grant: Grant) -> replies.KeyValue | None:
