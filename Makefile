@@ -55,7 +55,7 @@ test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JO
 	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: test  ## run the slow and rare ones as well: see tests/slow.py
-	$(PY) -m tests.run --again -rs -n $(SLOW_JOBS) --dist worksteal -m slow $(PYTEST_ARGS)
+	$(PY) -m tests.run -rs -n $(SLOW_JOBS) --dist worksteal -m slow $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
 	$(PY) -m tests.judge_torture.marathon --jobs $(JOBS) $(TORTURE_ARGS)

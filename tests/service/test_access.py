@@ -7,6 +7,7 @@ import math
 import signal
 import socket
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,24 @@ def test_without_a_valid_token_nothing_is_told(program: Program) -> None:
         assert reply.headers["www-authenticate"].startswith("Bearer")
     assert node.call("about", token=tokens["a"]).body["identity"] == "a"
     assert node.send("GET", "/healthz").status == 200
+
+
+def test_every_call_that_is_described_demands_a_token(program: Program) -> None:
+    tokens = Tokens(program, "a")
+    node = start(program, identity(tokens, "a", right("", *VERBS)))
+    described = node.send("GET", "/openapi.json").body["paths"]
+    assert {"/v1/acquire", "/v1/revoke", "/v1/events"} < set(described)
+    calls = [
+        (method.upper(), path, headers)
+        for path, methods in described.items()
+        for method in {*methods} & {"get", "post"}
+        for headers in ({}, {"Authorization": "Bearer x"})
+    ]
+    with ThreadPoolExecutor(len(calls)) as pool:  # the answer to a wrong token takes its time
+        replies = list(pool.map(lambda one: node.send(one[0], one[1], b"{}", one[2]), calls))
+    public = {"/openapi.json"}
+    for (_, path, _), reply in zip(calls, replies, strict=True):
+        assert (path, reply.status) == (path, 200 if path in public else 401)
 
 
 def test_rights_are_verb_and_prefix_and_identity(program: Program) -> None:

@@ -85,13 +85,3 @@ def test_nothing_that_is_described_or_forbidden_breaks_the_service(program: Prog
     assert node.stop() == 0
     assert node.process.stderr is not None
     assert "Traceback" not in node.process.stderr.read()
-
-
-def test_every_call_demands_a_token(program: Program) -> None:
-    tokens = Tokens(program, "a")
-    node = start(program, identity(tokens, "a", right("", *VERBS)))
-    ran = attack(
-        *(program, node.url, tokens["a"], "--checks", "ignored_auth"),
-        *("--phases", "fuzzing", "--max-examples", "1", "--mode", "positive"),
-    )
-    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
