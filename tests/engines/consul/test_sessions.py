@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fencelock import AcquireTimeout, Revoked, SessionEnded
+from fencelock.engines.consul import holds
 from fencelock.model import Grant, Request
 from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.servers.consul import Consul
@@ -215,5 +218,45 @@ def test_a_free_lock_costs_one_request_and_so_does_its_release(
         async with client.lock("seat", ttl=300):
             assert proxy.requests == 1
         assert proxy.requests == 2
+
+    run(flavor, scenario)
+
+
+def test_a_session_that_is_being_destroyed_as_unused_carries_no_new_lock(
+    flavor: str, consul: Consul
+) -> None:
+    """An attempt has been given the session, and has not said so yet, when the session is ended."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(consul.fresh_url())
+        async with client.lock("warm", ttl=30):
+            pass
+        engine = client._core.engine
+        sessions, timer = engine._sessions, engine._holds.timer  # type: ignore[attr-defined]
+        fresh, destroy = sessions.fresh, sessions.destroy
+        begun, goes_on, done = list[object](), list[object](), list[object]()
+
+        async def held_up(session: Any) -> None:
+            sessions.end(session)
+            begun.append(session)
+            await lab.until(lambda: goes_on, "the attempt")
+            await destroy(session)
+            done.append(session)
+
+        async def then_ended(ttl: float) -> Any:
+            session, sessions.fresh = await fresh(ttl), fresh
+            session.used_at -= 2 * holds.IDLE_S
+            timer.expect(0.0)
+            await lab.until(lambda: begun, "the end of the session")
+            return session
+
+        sessions.fresh, sessions.destroy = then_ended, held_up
+        request = Request("seat", client._core.world.owner(), 30.0)
+        answer = await engine.acquire(request)
+        goes_on.append(True)
+        await lab.until(lambda: done, "the session to be destroyed")
+        grant = answer if isinstance(answer, Grant) else await engine.acquire(request)
+        assert isinstance(grant, Grant)
+        assert await engine.release(grant) is True
 
     run(flavor, scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import urllib.request
 from base64 import b64encode
 from typing import Any
@@ -175,3 +176,45 @@ def test_a_turn_in_the_queue_that_is_being_deleted_is_not_granted(
         assert await engine.release(grant) is True
 
     run(flavor, scenario)
+
+
+def test_a_lease_that_is_being_revoked_as_unused_carries_no_new_key(
+    etcd: Etcd, prefix: str
+) -> None:
+    """A thread has chosen the lease, and has not said so yet, when another revokes it."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        engine: Any
+        engine = client._core.engine
+        request = request_of(client, f"{prefix}seat")
+        async with client.lock(f"{prefix}warm", ttl=TTL_S):
+            pass
+        leases_, take = engine._leases, engine._own_keys.take
+        revoke = leases_._revoke
+        begun, chosen, done = threading.Event(), threading.Event(), threading.Event()
+
+        async def held_up(lease: Any) -> None:
+            begun.set()
+            assert chosen.wait(SOON)
+            await revoke(lease)
+            done.set()
+
+        def then_revoked(wanted: Request, lease: Any) -> Any:
+            engine._own_keys.take = take
+            lease.used_at -= 2 * leases.IDLE_S
+            assert begun.wait(SOON)
+            return take(wanted, lease)
+
+        leases_._revoke, engine._own_keys.take = held_up, then_revoked
+        try:
+            grant = await engine.acquire(request)
+        except Unavailable:
+            grant = None
+        chosen.set()
+        assert done.wait(SOON)
+        grant = grant or await engine.acquire(request)
+        assert isinstance(grant, Grant)
+        assert await engine.release(grant) is True
+
+    run("sync", scenario)

@@ -9,7 +9,7 @@ import pytest
 
 from fencelock import LeaseLost, aio
 from fencelock.engines.hazelcast import holds, sessions
-from fencelock.model import Request
+from fencelock.model import Grant, Request
 from tests.engines.hazelcast.raw import Raw
 from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import SOON, Lab, run
@@ -165,3 +165,43 @@ def test_a_thread_id_is_never_used_twice(hazelcast: Hazelcast) -> None:
         assert len(seen) == 20
 
     run("asyncio", scenario)
+
+
+def test_a_session_that_is_being_closed_as_unused_carries_no_new_lock(
+    flavor: str, hazelcast: Hazelcast
+) -> None:
+    """An attempt has been given the session, and has not said so yet, when it is closed."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(hazelcast.fresh_url())
+        async with client.lock("warm", ttl=30):
+            pass
+        engine = engine_of(client)
+        own, timer = engine._sessions, engine._holds.timer
+        fresh, close = own.fresh, own.close
+        begun, goes_on, done = list[object](), list[object](), list[object]()
+
+        async def held_up(session: Any) -> None:
+            own.end(session)
+            begun.append(session)
+            await lab.until(lambda: goes_on, "the attempt")
+            await close(session)
+            done.append(session)
+
+        async def then_closed(ttl: float) -> Any:
+            session, own.fresh = await fresh(ttl), fresh
+            session.used_at -= 2 * holds.IDLE_S
+            timer.expect(0.0)
+            await lab.until(lambda: begun, "the end of the session")
+            return session
+
+        own.fresh, own.close = then_closed, held_up
+        request = Request("seat", client._core.world.owner(), 30.0)
+        answer = await engine.acquire(request)
+        goes_on.append(True)
+        await lab.until(lambda: done, "the session to be closed")
+        grant = answer if isinstance(answer, Grant) else await engine.acquire(request)
+        assert isinstance(grant, Grant)
+        assert await engine.release(grant) is True
+
+    run(flavor, scenario)

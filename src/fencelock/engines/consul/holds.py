@@ -64,9 +64,14 @@ class Holds:
         self.on_gone: Callable[[Collection[str], Gone], None] = lambda owners, gone: None
 
     def begin(self, owner: str, key: str, session: Session, until: float) -> Hold | None:
-        """Register a hold before its request is sent; None while the former one is being ended."""
+        """Register a hold before its request is sent.
+
+        None while the owner's former hold is being ended, or if its session is being destroyed.
+        """
         hold = Hold(owner, key, session, until)
         with self._mutex:
+            if session.ended:
+                return None
             if (before := self.by_owner.get(owner)) is not None:
                 if before.deleting:
                     return None
@@ -135,9 +140,8 @@ class Holds:
                 await self._end_late(hold)
             if self.by_owner.get(hold.owner) is hold:
                 soonest = min(soonest, hold.until)
-        in_use = self._in_use()
         for _, session in snapshot(self._sessions.by_id):
-            soonest = min(soonest, await self._maintain(session, session in in_use))
+            soonest = min(soonest, await self._maintain(session))
         return soonest
 
     async def _end_late(self, hold: Hold) -> None:
@@ -151,13 +155,10 @@ class Holds:
         finally:
             hold.deleting = False
 
-    def _in_use(self) -> set[Session]:
-        return {hold.session for _, hold in snapshot(self.by_owner)}
-
-    async def _maintain(self, session: Session, in_use: bool) -> float:
+    async def _maintain(self, session: Session) -> float:
         """Renew a session at half its TTL, or destroy an unused one; return when to run again."""
         now = self._world.now()
-        if not in_use and now >= session.used_at + IDLE_S:
+        if now >= session.used_at + IDLE_S and self._end_unused(session):
             await self._sessions.destroy(session)
             return NEVER
         if now >= session.alive_at + session.ttl / 2:
@@ -170,10 +171,17 @@ class Holds:
                 return now + RETRY_S
         return session.alive_at + session.ttl / 2
 
+    def _end_unused(self, session: Session) -> bool:
+        """Let no hold begin on a session that has none; return whether it has none."""
+        with self._mutex:
+            if any(hold.session is session for _, hold in snapshot(self.by_owner)):
+                return False
+            self._sessions.end(session)
+            return True
+
     async def close(self) -> None:
         """Stop the background job, and destroy the sessions that hold nothing."""
         await self.timer.close()
-        in_use = self._in_use()
         for _, session in snapshot(self._sessions.by_id):
-            if session not in in_use:
+            if self._end_unused(session):
                 await self._sessions.destroy(session)

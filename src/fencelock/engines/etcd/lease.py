@@ -185,8 +185,9 @@ class Leases:
             if now - max(lease.alive_at, lease.tried_at) >= lease.ttl * EXTEND:
                 await self.extend(lease)
         else:
-            self.end(lease)
-            await self._revoke(lease)
+            self.end(lease)  # first: who registers a key on it looks at this then
+            if not lease.keys:
+                await self._revoke(lease)
 
     async def _delete_expired(self, lease: Lease) -> None:
         """Delete keys that are past their end. After an error the lease must not be extended."""

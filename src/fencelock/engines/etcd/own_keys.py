@@ -8,7 +8,7 @@ owner uses that key until it has been deleted.
 
 from __future__ import annotations
 
-from ...errors import UsageError
+from ...errors import Unavailable, UsageError
 from ...model import Busy, Grant, Request, Share
 from ...world import Signal, World
 from .keys import KEPT_MAX, Keys, KeyTransactions, value_of
@@ -57,6 +57,8 @@ class OwnKeys:
         self.by_owner[owner] = lease.keys[owner] = own
         if self._leases.job is None:
             self._leases.start()
+        if lease.ended:
+            raise self._unused(own)
         return own
 
     def take_share(self, request: Request, start: bytes, lease: Lease, share: Share) -> OwnKey:
@@ -84,7 +86,14 @@ class OwnKeys:
         own.share = share
         self.by_owner[own.owner] = lease.keys[own.owner] = own
         self._leases.start()
+        if lease.ended:
+            raise self._unused(own)
         return own
+
+    def _unused(self, own: OwnKey) -> Unavailable:
+        """Forget a key that was registered as its lease is revoked because no key was on it."""
+        self.forget(own, certain=True)
+        return self._leases.ended(own.lease)
 
     def claimed(self, own: OwnKey) -> None:
         """Forget the key in the queue that ``own`` has replaced."""

@@ -68,8 +68,7 @@ class HazelcastEngine(Engine):
         self._wire = wire = wire_of(world, settings)
         self._sessions = Sessions(world, wire, settings)
         self._holds = Holds(world, wire, self._sessions)
-        self._opening = set[str]()
-        """Owners whose request waits for a session."""
+        self._opening = set[str]()  # owners whose request waits for a session
 
     async def open(self) -> None:
         await self._sessions.group()
@@ -123,11 +122,13 @@ class HazelcastEngine(Engine):
         """Register a hold. Its session may take seconds, and the request be withdrawn meanwhile."""
         self._opening.add(request.owner)
         try:
-            session = await self._sessions.fresh(request.ttl)
-            if request.owner not in self._opening:
-                raise Unavailable(TAKEN_BACK)
-            known = self._holds.by_owner.get(request.owner)
-            return known or self._holds.begin(request, self._key(request.name), session)
+            while True:
+                session = await self._sessions.fresh(request.ttl)
+                if request.owner not in self._opening:
+                    raise Unavailable(TAKEN_BACK)
+                key, known = self._key(request.name), self._holds.by_owner.get(request.owner)
+                if (hold := known or self._holds.begin(request, key, session)) is not None:
+                    return hold
         finally:
             self._opening.discard(request.owner)
 
@@ -248,8 +249,7 @@ class HazelcastEngine(Engine):
         return renewed
 
     async def release(self, grant: Grant) -> bool:
-        hold = self._holds.by_owner.get(grant.owner)
-        if hold is None:
+        if (hold := self._holds.by_owner.get(grant.owner)) is None:
             return False
         self._holds.is_due(hold)
         return await self._holds.end(hold) and not hold.expired

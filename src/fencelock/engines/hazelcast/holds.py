@@ -94,13 +94,15 @@ class Holds:
         self.timer = Timer(world, self._run, "fencelock-hazelcast")
         self.on_gone: Callable[[Collection[str], Gone], None] = lambda owners, gone: None
 
-    def begin(self, request: Request, key: str, session: Session) -> Hold:
-        """Register an attempt before its request is sent."""
+    def begin(self, request: Request, key: str, session: Session) -> Hold | None:
+        """Register an attempt before its request is sent; None if its session is being closed."""
         with self._mutex:
+            if session.ended:
+                return None
             self._threads += 1
             hold = Hold(request, key, session, self._threads)
-        hold.unlock_uid = Uid(self._world.owner())
-        self.by_owner[request.owner] = hold
+            hold.unlock_uid = Uid(self._world.owner())
+            self.by_owner[request.owner] = hold
         self.timer.expect(session.alive_at + session.beat)
         return hold
 
@@ -258,8 +260,7 @@ class Holds:
 
     async def _maintain(self, session: Session) -> float:
         """Renew a session at its interval, or close an unused one; return when to run again."""
-        in_use = any(hold.session is session for _, hold in snapshot(self.by_owner))
-        if not in_use and self._sessions.is_spent(session, IDLE_S):
+        if self._sessions.is_spent(session, IDLE_S) and self._end_unused(session):
             await self._sessions.close(session)
             return NEVER
         if self._world.now() >= session.alive_at + session.beat:
@@ -271,6 +272,14 @@ class Holds:
             except FencelockError:
                 return self._world.now() + RETRY_S
         return session.alive_at + session.beat
+
+    def _end_unused(self, session: Session) -> bool:
+        """Let no hold begin on a session that has none; return whether it has none."""
+        with self._mutex:
+            if any(hold.session is session for _, hold in snapshot(self.by_owner)):
+                return False
+            self._sessions.end(session)
+            return True
 
     async def record(self, hold: Hold) -> None:
         """Write the record of a holder, for inspection: nothing is decided by it."""
