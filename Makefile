@@ -8,7 +8,7 @@ VENV   ?= .venv
 
 # Tests at a time. Most of them wait for a server or for the end of a lease, so more than there are
 # processors, but not so many that servers miss the end of a short lease: fewer of the slow ones, of
-# which many are processes. Whoever has done its share takes over from others, so that all end together.
+# which many are processes. A worker that has finished takes tests from the others, so that all end together.
 CORES     := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 ifdef JOBS
 SLOW_JOBS ?= $(JOBS)

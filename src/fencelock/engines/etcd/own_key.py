@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from ...errors import Unavailable
 from ...model import Grant, Share, drift
 from ...world import Signal
 from .keys import KeyTransactions, delete_own
@@ -173,16 +172,11 @@ class OwnKey:
     def grant(self, name: str, asked_at: float) -> Grant:
         """Make the grant, which lasts as long as the etcd lease is known to last.
 
-        Unavailable if the key is being deleted, because it was not used for longer than its ttl.
+        It has expired already if the key is being deleted: the answer took longer than the ttl.
         """
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
-        if self.deleting:
-            raise Unavailable(
-                f"etcd took longer to answer for {name!r} than the ttl, and the request is being "
-                "taken back; nothing is held. Try again"
-            )
-        end = lease.valid_until
+        end = asked_at if self.deleting else lease.valid_until
         return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, self.share))
 
     def extend(self, until: float) -> bool:
