@@ -102,18 +102,27 @@ class ConsulEngine(Engine):
                 f"the key {key!r} of Consul has a value that is no lock's, and stays as it is: "
                 "lock another name, or give a prefix= of your own"
             )
-        session = await self._sessions.fresh(request.ttl)
-        ttl = min(request.ttl, session.ttl)
-        asked_at = session.counted_from(self.world.now(), ttl)
-        hold = self._holds.begin(request.owner, key, session, asked_at + ttl)
+        hold = await self._begin(request.owner, key, request.ttl)
         if hold is None:
             return Busy(SOON_S)
+        ttl = min(request.ttl, hold.session.ttl)
+        asked_at = hold.until - ttl
         value = pairs.acquired(request, ttl, self.world.wall_us())
-        wanted = [pairs.free(key, found), pairs.lock(key, session.id, value)]
+        wanted = [pairs.free(key, found), pairs.lock(key, hold.session.id, value)]
         refused = await self.world.shield(self._write(hold, wanted))
         if refused is None:
             return granted(request.name, request.owner, hold.modify_index or 0, ttl, asked_at)
         return Busy(POLL_S) if refused.says("lock delay") else None
+
+    async def _begin(self, owner: str, key: str, ttl: float) -> Hold | None:
+        """Register a hold on a fresh session; None while the owner's former hold is being ended."""
+        while True:
+            session = await self._sessions.fresh(ttl)
+            ttl = min(ttl, session.ttl)
+            asked_at = session.counted_from(self.world.now(), ttl)
+            hold = self._holds.begin(owner, key, session, asked_at + ttl)
+            if hold is not None or not session.ended:
+                return hold
 
     async def _write(self, hold: Hold, operations: Sequence[Operation]) -> Refused | None:
         """Lock a hold's key; return why not, if refused. An unknown outcome keeps it registered."""
@@ -157,12 +166,10 @@ class ConsulEngine(Engine):
                 return None
             hold = self._holds.begin(found.owner, found.key, session, now + ttl)
             return None if hold is None else await self._confirmed(hold, found)
-        session = await self._sessions.fresh(ttl)
-        hold = self._holds.begin(found.owner, found.key, session, now + ttl)
-        if hold is None:
+        if (hold := await self._begin(found.owner, found.key, ttl)) is None:
             return None
-        value = pairs.moved(found, min(ttl, session.ttl))
-        lock = pairs.lock(found.key, session.id, value)
+        value = pairs.moved(found, min(ttl, hold.session.ttl))
+        lock = pairs.lock(found.key, hold.session.id, value)
         unchanged = pairs.unchanged(found.key, found.modify_index)
         refused = await self.world.shield(self._write(hold, [unchanged, pairs.unlock(found), lock]))
         return hold if refused is None else None
