@@ -209,7 +209,7 @@ def test_a_waiter_that_gave_up_before_the_server_had_heard_it_leaves_its_queue(
         await lab.until(lambda: link.execute(stands, (pid,)).fetchone(), "the waiter to stand")
         gate.open()
         assert await waiting.result() is None
-        assert link.execute(stands, (pid,)).fetchone() is None
+        await lab.until(lambda: not link.execute(stands, (pid,)).fetchone(), "the waiter to leave")
         await lease.release()
 
     run(flavor, scenario)
@@ -226,7 +226,9 @@ def test_a_waiter_that_gave_up_leaves_the_servers_queue(
         lease = await client.lock("seat", ttl=30).acquire()
         for _ in range(3):
             assert await client.lock("seat").try_acquire(timeout=0.1) is None
-            assert link.execute(waiting).fetchone() == (0,)
+            await lab.until(
+                lambda: link.execute(waiting).fetchone() == (0,), "the queue to be empty"
+            )
         await lease.release()
         async with client.lock("seat", timeout=0):
             pass
