@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program, end, eventually, line
+from tests.cli.program import COMMAND, Program, end, eventually, line
 
 # Writes a line into a log again and again, and one last line if it is asked to stop.
 WORKER = """
@@ -26,6 +27,17 @@ print("up", flush=True)
 while True:
     log.write("works\\n")
     time.sleep(0.01)
+"""
+
+# Read by the program when it starts: warnings come late, and yet before the program has ended.
+HEARS_LATE = """
+import atexit, time
+from fencelock import observe
+def late(message, warn=observe.warn):
+    time.sleep(1.0)
+    warn(message)
+observe.warn = late
+atexit.register(time.sleep, 2.0)
 """
 
 
@@ -74,6 +86,15 @@ def test_what_the_command_left_in_its_group_is_stopped_too(program: Program) -> 
     assert program.run("revoke", "a", "--reason", "over", "--yes").returncode == 0
     assert process.wait(30) == 79
     eventually(lambda: not program.marked())
+
+
+def test_a_loss_is_said_once_although_the_log_hears_of_it_late(program: Program) -> None:
+    (program.folder / "sitecustomize.py").write_text(HEARS_LATE)
+    program.add_to_path(program.folder)
+    revoke = f"PYTHONPATH= {shlex.join(COMMAND)} revoke a --reason maintenance --yes 2>/dev/null"
+    ran = program.run("run", "a", "--ttl", "4s", "-c", f"{revoke}; exec sleep 60")
+    assert ran.returncode == 79
+    assert ran.stderr.count("\n") == 1, ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ class _Run:
     def main(self) -> int:
         from ..acquisition import announced, check_excludes, reach
 
-        observe.redirect(self._note)  # what matters of it is printed below, once
+        observe.redirect(self._note)  # for good: a warning may come late. Losses are printed below
         unsubscribe = observe.subscribe(self._see)
         try:
             with reach(self._request.options, self._signals) as client:
@@ -262,7 +262,6 @@ class _Run:
             return codes.SIGNALLED + interrupted.number
         finally:
             unsubscribe()
-            observe.redirect(None)
 
     def _acquire(self, client: Client) -> Lease | int:
         """Acquire the lock, or return the exit code that says why not."""

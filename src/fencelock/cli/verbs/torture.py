@@ -154,7 +154,6 @@ def _run(settings: Settings, options: argparse.Namespace) -> Run:
     finally:
         if live:
             live.end()
-        observe.redirect(None)
 
 
 class _Live:
