@@ -61,12 +61,12 @@ def test_no_renewal_counts_after_release_has_returned(
         await lab.until(lambda: faults.seen("renew", "under way"), "a renewal under way")
         assert await lease.release() is True
         taken = await other.lock("seat", ttl=0.5, renew=False).acquire(timeout=0)
-        sure_until = clock.now() + taken.remaining()
+        sure_until = taken.remaining() + clock.now()  # a stall in between makes it later
         faults.heal()
         await lab.until(lambda: not faults.seen("renew", "under way"), "the end of the renewal")
         assert not lease
         assert lease.reason is None
-        assert clock.now() + taken.remaining() <= sure_until + 0.001
+        assert clock.now() + taken.remaining() <= sure_until
         third = await other.lock("seat").acquire(timeout=10)
         assert taken.lost.is_set()
         assert not faults.seen("renew")[1:]
