@@ -58,6 +58,10 @@ class Moments:
                 self._learn(what, None if self.hits > hits else time.perf_counter() - began)
         except (KeyboardInterrupt, SoftLimit):
             return None
+        except RuntimeError as error:  # Python 3.11's, if a module is imported and makes a class
+            if not isinstance(error.__cause__, (KeyboardInterrupt, SoftLimit)):
+                raise
+            return None
 
     def _learn(self, what: str, took: float | None) -> None:
         """Aim at the length of a call; when it was hit, later, so that not all of them are."""
