@@ -55,7 +55,7 @@ class Job(Protocol):
 
 
 class Adopted(Protocol):
-    """The way into a blocking client: its calls become awaitable and run one at a time."""
+    """A blocking client, wrapped so that its calls can be awaited and run one at a time."""
 
     async def __call__(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
@@ -74,7 +74,7 @@ class World(Protocol):
 
     @property
     def cancels(self) -> bool:
-        """Whether a caller may be cancelled while it waits: else nothing needs a shield."""
+        """Whether a waiting caller can be cancelled; if not, ``shield`` is not needed."""
         ...
 
     def admit(self) -> None:
@@ -105,7 +105,7 @@ class World(Protocol):
         ...
 
     def stalls(self) -> str:
-        """What a long wait would stop here besides the caller, as a sentence; empty if nothing."""
+        """Return what a blocking wait here would stop besides its caller: a sentence, or ""."""
         ...
 
     def facts(self) -> dict[str, str | int | float | bool | None]:
@@ -139,7 +139,7 @@ class World(Protocol):
         ...
 
     def unbound(self) -> None:
-        """End the block that an exception of a signal handler may have kept from ending itself.
+        """Reset an ``until`` block that an exception of a signal handler left open.
 
         For handlers of exceptions, before they call the engine once more.
         """

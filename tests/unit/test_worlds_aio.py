@@ -178,3 +178,22 @@ def test_a_world_belongs_to_one_loop() -> None:
         asyncio.run(use(world))
     with pytest.raises(UsageError, match="another event loop"):
         asyncio.run(protect(world))  # and the work is closed: nothing warns that it never ran
+
+
+def test_a_flag_that_is_set_after_its_loop_was_closed_wakes_nobody() -> None:
+    """As the destructor of a client does, whose loop was closed while something waited in it."""
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> tuple[Any, asyncio.Task[bool]]:
+        world = AioWorld()
+        signal = world.signal()
+        task = asyncio.create_task(world.wait(signal, None))
+        await asyncio.sleep(0)
+        return signal, task
+
+    signal, task = loop.run_until_complete(begin())
+    loop.close()
+    signal.set()
+    assert signal.is_set()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    task.get_coro().close()

@@ -1,6 +1,9 @@
-"""The units of one name in the memory engine: how many each holder has, and the queue for them."""
+"""What the memory engine keeps of one name: how many units each holder has, the queue for them, and
+what is remembered."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ..model import Request, Share, units_of
 from ..world import snapshot
@@ -34,13 +37,23 @@ class Waiter:
 
 
 class Name:
-    """The holders and the waiters of one name."""
+    """The holders and the waiters of one name.
+
+    What is free is not kept but counted. An exception of a signal handler may end any step at any
+    bytecode: so each step changes one thing, and nothing has to agree with it.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.free = limit
         self.records: dict[str, Record] = {}
         self.queue: dict[str, Waiter] = {}
+
+    @property
+    def free(self) -> int:
+        """The units that no record has."""
+        if not self.records:
+            return self.limit
+        return self.limit - sum([units_of(record.share) for record in self.records.values()])
 
     def add(self, record: Record) -> None:
         if record.share is not None and record.share.kind == "semaphore":
@@ -48,21 +61,16 @@ class Name:
             slot = next(slot for slot in range(self.limit) if slot not in taken)
             record.share = record.share._replace(slot=slot)
         self.records[record.owner] = record
-        self.free -= units_of(record.share)
-
-    def remove(self, owner: str) -> None:
-        self.free += units_of(self.records.pop(owner).share)
 
     def shrink(self, record: Record, wanted: Share | None) -> None:
         """Keep no more units than its holder requests now: a writer becomes a reader."""
         if record.share is not None and wanted is not None and wanted.units < record.share.units:
-            self.free += record.share.units - wanted.units
             record.share = record.share._replace(units=wanted.units)
 
     def expire(self, now: float) -> None:
         """Remove expired records; a waiter that did not claim in time has lapsed."""
         for record in [r for r in self.records.values() if r.expires_at <= now]:
-            self.remove(record.owner)
+            del self.records[record.owner]
             if not record.claimed and record.owner in self.queue:
                 self.queue[record.owner].lapsed = True
 
@@ -74,3 +82,10 @@ class Name:
             elif not waiter.lapsed and owner not in self.records:
                 return owner
         return None
+
+
+class Memo(NamedTuple):
+    """The items that are remembered for one name, and until when."""
+
+    items: dict[str, int]
+    until: float

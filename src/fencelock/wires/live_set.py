@@ -27,7 +27,11 @@ class LiveSet:
 
     def living(self) -> list[object]:
         """Return all objects that anything still refers to."""
-        return [found for one in list(self._all) if (found := one()) is not None]
+        found = [(one, one()) for one in list(self._all)]
+        for one, living in found:
+            if living is None:
+                self._all.discard(one)
+        return [living for _, living in found if living is not None]
 
     def __len__(self) -> int:
         for one in list(self._all):

@@ -49,4 +49,4 @@ def _see(path: str | None) -> None:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is locked by a password")
+    raise ValueError("the key is encrypted: give one without a password")

@@ -28,7 +28,7 @@ class WakeupPipe:
             return self.descriptor
 
     def wake(self) -> None:
-        """Wake the thread that polls; nothing when none does."""
+        """Wake the polling thread; do nothing once the pipe is closed."""
         if sys.is_finalizing():
             return  # that thread is frozen, and may have the mutex
         with self._mutex:

@@ -52,6 +52,8 @@ class _Signal:
         return self._flag
 
     def _wake(self) -> None:
+        if self._world.loop.is_closed():
+            return  # nobody waits any more
         for waiter in self._waiters:
             _resolve(waiter, True)
 

@@ -155,9 +155,9 @@ class _Until:
         state, frame = self._state, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         if state.block is not None and _is_within(state.block, frame):
             raise UsageError(
-                "this thread is in the midst of a call of the same client: a signal handler or a "
-                "destructor that uses a client may wait for itself. Set a flag there, and act on "
-                "it once the call has returned; nothing was sent"
+                "this thread is inside a call of the same client: a signal handler or a destructor "
+                "that uses the client would wait for itself. Set a flag there, and use the client "
+                "after the call has returned; nothing was sent"
             )
         state.limit = self._moment
         state.block = frame

@@ -16,8 +16,7 @@ from math import ceil
 from typing import Any
 
 from ...errors import EngineError, Unavailable
-from ...wires import socket_timeout
-from ...wires.socket_timeout import READ, WRITE
+from ...wires.poll import READ, WRITE, new_poll
 from ...wires.thread_flag import ThreadFlag
 from ...wires.wakeup_pipe import WakeupPipe
 from ...world import World
@@ -37,13 +36,12 @@ class _Poll:
     """Replaces epoll where there is none. It needs no descriptor of its own."""
 
     def __init__(self) -> None:
-        poll = socket_timeout.poller()
+        poll = new_poll()
         self.register, self.unregister, self.modify = poll.register, poll.unregister, poll.modify
         self._poll = poll.poll
 
     def poll(self, seconds: float) -> list[tuple[int, int]]:
-        ready: list[tuple[int, int]] = self._poll(ceil(seconds * 1000))
-        return ready
+        return self._poll(ceil(seconds * 1000))
 
     def close(self) -> None:
         """Do nothing: there is no descriptor to close."""

@@ -21,7 +21,9 @@ from collections.abc import Callable
 from time import monotonic
 from types import FrameType
 
-from ..socket_timeout import READ, poller, set_timeout, waits_in_kernel
+from .. import tcp
+from ..poll import READ, new_poll
+from ..socket_timeout import set_timeout, waits_in_kernel
 from .connection import PING_OUT, PONG_S, Call, Connection
 from .hpack import Malformed
 from .server import Server
@@ -49,15 +51,16 @@ class FrameSocket:
         the change was interrupted."""
         self._pong_at = 0.0
         self._tls: TlsLayer | None = None
+        deadline = monotonic() + within
         try:
-            self._socket = socket.create_connection((server.host, server.port), within)
+            self._socket = tcp.connect(server.host, server.port, deadline)
         except OSError as error:
             raise cannot_connect(error) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if server.tls is not None:
                 self._tls = TlsLayer(server.tls, server.host)
-                self._tls.handshake(self._socket)
+                self._tls.handshake(self._socket, deadline)
             set_timeout(self._socket, min(within, SEND_S))
         except BaseException as error:
             self._socket.close()
@@ -68,7 +71,7 @@ class FrameSocket:
         self._poll: Callable[[float], object] | None = None
         """Waits so many milliseconds for something to read; None where the read itself waits."""
         if waits_in_kernel(self._socket):
-            poll = poller()
+            poll = new_poll()
             poll.register(self._socket.fileno(), READ)
             self._poll = poll.poll
 

@@ -195,7 +195,7 @@ class Connection:
         number = call.number = self._next
         self._next = number + 2
         if self._next > INT31_MAX:
-            self.leaving = "the connection has no numbers left"
+            self.leaving = "the connection has used all its stream identifiers"
         self.calls[number] = call
         head, body = call.head, call.body
         call.window = self._window_each

@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import ssl
 
+from ..tcp import limit
 from ..tls import Tls
 from ..tls import context_of as make_context
 
@@ -36,9 +37,10 @@ class TlsLayer:
         self.is_over = False
         """Whether the server has announced that nothing more will come."""
 
-    def handshake(self, sock: socket.socket) -> None:
-        """Do the handshake over a socket; raises OSError."""
+    def handshake(self, sock: socket.socket, deadline: float) -> None:
+        """Do the handshake over a socket, by the deadline; raises OSError."""
         while True:
+            limit(sock, deadline)
             try:
                 self._tls.do_handshake()
                 break

@@ -53,7 +53,7 @@ class AioConnection(Receiver):
         answer = self._answer
         try:
             if answer is None:
-                raise ConnectionError("the node sent what nobody asked for")
+                raise ConnectionError("the node sent data without a request")
             response = self._http.feed(data)
         except ConnectionError as error:
             self._fail(error)

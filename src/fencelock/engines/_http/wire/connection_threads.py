@@ -5,7 +5,9 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+from time import monotonic
 
+from ....wires import tcp
 from ....world import World
 from ..errors import silent, unreachable, untrusted
 from .connection import Node
@@ -99,13 +101,15 @@ async def connect_threads(
     left = min(node.connect_timeout, world.limit() - world.now())
     if left <= 0:
         raise unreachable(node.where, "the caller's time is over")
+    deadline = monotonic() + left
     try:
-        sock = socket.create_connection((node.host, node.port), left)
+        sock = tcp.connect(node.host, node.port, deadline)
     except (OSError, UnicodeError) as error:
         raise unreachable(node.where, error) from error
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if node.tls is not None:
+            tcp.limit(sock, deadline)
             sock = node.tls.wrap_socket(sock, server_hostname=node.host)
     except BaseException as error:
         sock.close()

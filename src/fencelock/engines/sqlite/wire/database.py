@@ -28,11 +28,11 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ....errors import Unavailable, UsageError
+from ....wires.live_set import LiveSet
 from .file import mapped, open_file
 from .wal_pin import WalPin
 
@@ -54,7 +54,7 @@ class _Busy:
 
 _BUSY: Final = _Busy()
 
-_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_databases = LiveSet()  # other threads construct some while it is read
 _held_for_fork: list[RLock] = []  # the mutexes that are held while the process forks
 
 
@@ -85,7 +85,7 @@ class Database:
 
     def open(self) -> None:
         """Open the file, making it if need be."""
-        for database in list(_databases):
+        for database in _living():
             database.close_inherited()
         self._exclusive(self._open)
 
@@ -289,12 +289,16 @@ class Database:
             self._shut()
 
 
+def _living() -> list[Database]:
+    return cast("list[Database]", _databases.living())
+
+
 def _is_busy(error: sqlite3.Error) -> bool:
     return str(error.sqlite_errorname).startswith("SQLITE_BUSY")
 
 
 def _before_fork() -> None:
-    for database in list(_databases):
+    for database in _living():
         database.hold_for_fork()
 
 

@@ -10,7 +10,6 @@ instead.
 from __future__ import annotations
 
 import os
-import select
 import socket
 import threading
 import time
@@ -18,6 +17,8 @@ import weakref
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from ....wires.poll import READ, wait_for
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -140,15 +141,17 @@ class Inbox:
         self._deliver: Callable[[list[str]], None] | None = None
 
     def _bind(self, identity: str) -> socket.socket | None:
-        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver = None
         try:
+            receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             mode = self._folder.prepare()
             receiver.setblocking(False)
             receiver.bind(self._folder.address(identity))
             os.chmod(self._folder.address(identity), mode)
-        except OSError:  # a read-only folder, a file system without sockets: no push here
-            receiver.close()
-            return None
+        except OSError:  # a read-only folder, a file system without sockets, no descriptor left
+            if receiver is not None:
+                receiver.close()
+            return None  # no push here
         _open.add(self)
         return receiver
 
@@ -158,9 +161,7 @@ class Inbox:
             time.sleep(timeout)
             return []
         try:
-            poll = select.poll()
-            poll.register(self._receiver, select.POLLIN)
-            poll.poll(max(1, timeout * 1000))
+            wait_for(self._receiver.fileno(), READ, max(0.001, timeout))
         except (OSError, ValueError):
             return []  # closed meanwhile
         return self._drain()
