@@ -12,14 +12,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
-from ._client import cancel_scope
+from ._client import administration, cancel_scope
 from ._client.client import Core
-from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase, RWLockBase
+from ._client.facade import (
+    ClientBase,
+    LeaseBase,
+    LockBase,
+    LostBase,
+    RWLockBase,
+    hold_of,
+    leave_later,
+)
 from ._client.holder_meta import not_in_time
 from ._client.lock_options import LockOptions, LockSpec, Template, check_busy
 from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .engine import Address, Engine
-from .errors import UsageError
+from .errors import FencelockError, UsageError
 from .model import Busy, Holding, Owed, State, Traits
 from .world import snapshot
 from .worlds.aio import AioWorld
@@ -93,9 +101,10 @@ class LoopCores:
                 "coroutine, or use fencelock.connect"
             ) from None
         for other in [other for other in list(self._cores) if other.is_closed()]:
-            _abandon(self._cores.pop(other))
+            if (core := self._cores.pop(other, None)) is not None:  # else another loop's call does
+                _abandon(core)
         world = AioWorld()
-        core: Core[Lease] = Core(world, partial(self._engine, world, self.address), Lease)
+        core = Core(world, partial(self._engine, world, self.address), Lease)
         return self._cores.setdefault(loop, core)
 
     def demand(self, spec: LockSpec) -> None:
@@ -118,7 +127,7 @@ class LoopCores:
                 await core.close()
             elif loop.is_closed():
                 _abandon(core)
-            else:
+            elif not core.closed:
                 asyncio.run_coroutine_threadsafe(core.close(), loop)
 
 
@@ -190,7 +199,7 @@ class Client(ClientBase["Lock", "RWLock", "Locks", "Election", "Once", "Barrier"
         return list((await self.inspect(name)).holders)
 
     async def take_over(self, token: str) -> Lease:
-        """Go on with a lease that another process gave away by ``hand_over()``.
+        """Return the lease whose token another process made by ``hand_over()``.
 
         It is renewed from now on, with the same fence. LeaseLost says that it is gone meanwhile.
         """
@@ -199,18 +208,18 @@ class Client(ClientBase["Lock", "RWLock", "Locks", "Election", "Once", "Barrier"
 
     async def inspect(self, name: str) -> State:
         """Who holds a name now and who waits for it, first come first."""
-        return await self._core.inspect(check_name(name))
+        return await administration.inspect(self._core, check_name(name))
 
     async def scan(self, prefix: str = "") -> list[Holding]:
         """All holders of names that begin with the prefix, by name."""
-        return await self._core.scan(check_prefix(prefix))
+        return await administration.scan(self._core, check_prefix(prefix))
 
     async def revoke(self, name: str, reason: str) -> bool:
         """Take a lock from its holder, who is told why; False when nobody held it.
 
         The next fence is higher.
         """
-        return await self._core.revoke(check_name(name), check_reason(reason))
+        return await administration.revoke(self._core, check_name(name), check_reason(reason))
 
     async def open(self) -> None:
         """Reach the engine now, or raise: else the first call does."""
@@ -218,8 +227,7 @@ class Client(ClientBase["Lock", "RWLock", "Locks", "Election", "Once", "Barrier"
 
     async def close(self) -> None:
         """Release what is held and let go of the engine. Closing twice does nothing."""
-        if not self._cores.closed:
-            await self._cores.close()
+        await self._cores.close()
 
     def __await__(self) -> Generator[Any, None, Client]:
         return self.__aenter__().__await__()
@@ -257,25 +265,43 @@ class Lock(LockBase["Lease"]):
         lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        answer = await self._cores.here().attempt(self._spec, wait)
-        if isinstance(answer, Busy):
-            raise not_in_time(self.name, wait, answer)
-        lease: Lease = answer
-        return lease
+        entered = self._entered() if self._spec.reentrant else None
+        try:
+            answer = await self._cores.here().attempt(self._spec, wait)
+            if isinstance(answer, Busy):
+                raise not_in_time(self.name, wait, answer)
+            lease: Lease = answer
+            return lease
+        except BaseException:
+            if entered is not None:
+                entered.restore()
+            raise
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
         """Return a lease, or None if it cannot be acquired in time (by default: at once)."""
-        answer = await self._cores.here().attempt(self._spec, check_timeout(timeout))
-        return None if isinstance(answer, Busy) else answer
+        wait = check_timeout(timeout)
+        entered = self._entered() if self._spec.reentrant else None
+        try:
+            answer = await self._cores.here().attempt(self._spec, wait)
+            return None if isinstance(answer, Busy) else answer
+        except BaseException:
+            if entered is not None:
+                entered.restore()
+            raise
 
     async def __aenter__(self) -> Lease:
-        lease = await self.acquire()
-        self._blocks.enter(self._cores.here().world.who(), lease)
+        who, entered, lease = self._cores.here().world.who(), self._entered(), None
+        depth = self._blocks.depth(who)
         try:
+            lease = await self.acquire()
+            self._blocks.enter(who, lease)
             return await lease.__aenter__()
-        except BaseException as error:  # the lease is lost already: nobody will leave this block
-            self._blocks.remove(lease)
-            await lease.__aexit__(type(error), error, None)
+        except BaseException as error:  # it may be lost already: nobody will leave this block
+            self._blocks.cut(who, depth)
+            if entered is not None:
+                entered.restore()
+            if lease is not None and (entered is None or hold_of(lease) is not entered.hold):
+                await lease.__aexit__(type(error), error, None)
             raise
 
     async def __aexit__(
@@ -284,9 +310,20 @@ class Lock(LockBase["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        lease = self._blocks.last(self._cores.here().world.who())
-        self._blocks.remove(lease)
-        await lease.__aexit__(kind, error, traceback)
+        levels, lease = 0, None
+        try:
+            lease = self._blocks.last(self._cores.here().world.who())
+            levels = hold_of(lease).count
+            self._blocks.remove(lease)
+            await lease.__aexit__(kind, error, traceback)
+        except FencelockError:
+            raise
+        except BaseException:  # of a signal handler: nobody will leave this block again
+            if lease is None:
+                lease = self._blocks.last(self._cores.here().world.who())
+                self._blocks.remove(lease)
+            leave_later(lease, levels, error)
+            raise
 
 
 class RWLock(RWLockBase["Lock"]):
@@ -311,9 +348,9 @@ class Lease(LeaseBase):
         await self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl))
 
     def hand_over(self) -> str:
-        """Give the lease to another process: ``client.take_over(token)`` there goes on with it.
+        """Return a token with which ``client.take_over(token)`` takes the lease in another process.
 
-        It is over here at once, without a release: nothing renews it until it is taken over, and
+        It ends here at once, without a release: nothing renews it until it is taken over, and
         it ends after its ttl if nobody does. Whoever has the token has the lock: keep it secret.
         """
         return self._core.lifecycle.give_away(self._hold)

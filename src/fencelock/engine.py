@@ -177,7 +177,7 @@ class Engine(ABC):
         return None
 
     async def end_in(self, grant: Grant, seconds: float) -> bool:
-        """Have a grant end in so many seconds, however long its ttl; False if it is not ours."""
+        """Set the end of a grant to ``seconds`` from now; False if it is not ours."""
         (answer,) = await self.renew([grant._replace(ttl=seconds)])
         return isinstance(answer, Grant)
 
@@ -237,7 +237,7 @@ class Engine(ABC):
         """End what ``observe`` began."""
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        """Write a number down that outlives this process, for at least so many seconds from now.
+        """Store a number for a name for at least ``keep`` seconds; it outlives this process.
 
         An item's number only grows: a lower one, or a repeated call, changes nothing but how long
         all items of the name are kept. This is apart from who holds the name.

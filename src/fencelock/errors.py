@@ -95,7 +95,7 @@ class Revoked(LeaseLost):
 
 
 class SessionEnded(LeaseLost):
-    """The link to the engine that carried the lease has ended."""
+    """The session that carried the lease has ended."""
 
 
 class StaleFence(FencelockError):

@@ -13,6 +13,7 @@ from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
 
 FENCE_MAX = 2**53 - 1  # what a JSON number and a double can carry exactly
 DRIFT, DRIFT_S = 0.01, 0.002  # of a ttl, and a moment: see drift()
+ROUNDING_S = 1e-6  # a smaller difference is that of sums of floats
 
 Scalar: TypeAlias = str | int | float | bool | None
 Meta: TypeAlias = Mapping[str, Scalar]
@@ -286,8 +287,17 @@ def renewed(grants: Sequence[Grant], asked_at: float) -> list[Grant]:
     ]
 
 
+def counted_from(grant: Grant) -> float:
+    """Return the moment from which the ttl of a grant counts, which is not after ``asked_at``.
+
+    It is earlier where the grant ends with a session that is older: see ``valid_until``.
+    """
+    since = grant.valid_until - grant.ttl + drift(grant.ttl)
+    return since if since < grant.asked_at - ROUNDING_S else grant.asked_at
+
+
 def drift(ttl: float) -> float:
-    """Seconds by which a holder gives up early: clocks that run apart, and time to be told."""
+    """Return the drift allowance: clocks differ in rate, and a holder needs a moment to notice."""
     return ttl * DRIFT + DRIFT_S
 
 

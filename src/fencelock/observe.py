@@ -119,7 +119,7 @@ def _without(functions: _Functions, one: Callable[[Event], object]) -> _Function
 
 
 class Muted:
-    """A block whose thread emits no events and no warnings: what happens there is not real."""
+    """Suppress the events and warnings of a thread within a block, for simulated clients."""
 
     def __enter__(self) -> None:
         self._thread = _thread.get_ident()

@@ -2,7 +2,7 @@
 asyncio.
 
 Everything runs in the calling thread; the only thread of our own is the keeper's, and the embedded
-engine's listener while somebody waits. Each method is one line over ``_client/client.py``.
+engine's listener while somebody waits. Each method is one line over ``_client``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
+from ._client import administration
 from ._client.client import Core
-from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase, RWLockBase
+from ._client.facade import (
+    ClientBase,
+    LeaseBase,
+    LockBase,
+    LostBase,
+    RWLockBase,
+    hold_of,
+    leave_later,
+)
 from ._client.holder_meta import not_in_time
 from ._client.lock_options import LockOptions, LockSpec, Template, check_busy
 from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
@@ -119,7 +128,7 @@ class Client(ClientBase["Lock", "RWLock", "Locks", "Election", "Once", "Barrier"
         return list(self.inspect(name).holders)
 
     def take_over(self, token: str) -> Lease:
-        """Go on with a lease that another process gave away by ``hand_over()``.
+        """Return the lease whose token another process made by ``hand_over()``.
 
         It is renewed from now on, with the same fence. LeaseLost says that it is gone meanwhile.
         """
@@ -128,18 +137,18 @@ class Client(ClientBase["Lock", "RWLock", "Locks", "Election", "Once", "Barrier"
 
     def inspect(self, name: str) -> State:
         """Who holds a name now and who waits for it, first come first."""
-        return drive(self._core.inspect(check_name(name)))
+        return drive(administration.inspect(self._core, check_name(name)))
 
     def scan(self, prefix: str = "") -> list[Holding]:
         """All holders of names that begin with the prefix, by name."""
-        return drive(self._core.scan(check_prefix(prefix)))
+        return drive(administration.scan(self._core, check_prefix(prefix)))
 
     def revoke(self, name: str, reason: str) -> bool:
         """Take a lock from its holder, who is told why; False when nobody held it.
 
         The next fence is higher.
         """
-        return drive(self._core.revoke(check_name(name), check_reason(reason)))
+        return drive(administration.revoke(self._core, check_name(name), check_reason(reason)))
 
     def open(self) -> None:
         """Reach the engine now, or raise: else the first call does."""
@@ -182,26 +191,44 @@ class Lock(LockBase["Lease"]):
         lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        answer = drive(self._cores.here().attempt(self._spec, wait))
-        if isinstance(answer, Busy):
-            raise not_in_time(self.name, wait, answer)
-        lease: Lease = answer
-        return lease
+        entered = self._entered() if self._spec.reentrant else None
+        try:
+            answer = drive(self._cores.here().attempt(self._spec, wait))
+            if isinstance(answer, Busy):
+                raise not_in_time(self.name, wait, answer)
+            lease: Lease = answer
+            return lease
+        except BaseException:
+            if entered is not None:
+                entered.restore()
+            raise
 
     def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
         """Return a lease, or None if it cannot be acquired in time (by default: at once)."""
-        answer = drive(self._cores.here().attempt(self._spec, check_timeout(timeout)))
-        return None if isinstance(answer, Busy) else answer
+        wait = check_timeout(timeout)
+        entered = self._entered() if self._spec.reentrant else None
+        try:
+            answer = drive(self._cores.here().attempt(self._spec, wait))
+            return None if isinstance(answer, Busy) else answer
+        except BaseException:
+            if entered is not None:
+                entered.restore()
+            raise
 
     def __enter__(self) -> Lease:
-        lease = self.acquire()
+        who, entered, lease = self._cores.here().world.who(), self._entered(), None
+        depth = self._blocks.depth(who)
         try:
-            self._blocks.enter(self._cores.here().world.who(), lease)
+            lease = self.acquire()
+            self._blocks.enter(who, lease)
+            return lease
         except BaseException as error:  # from a signal handler: nobody will leave this block
-            self._blocks.remove(lease)
-            lease.__exit__(type(error), error, None)
+            self._blocks.cut(who, depth)
+            if entered is not None:
+                entered.restore()
+            if lease is not None and (entered is None or hold_of(lease) is not entered.hold):
+                lease.__exit__(type(error), error, None)
             raise
-        return lease
 
     def __exit__(
         self,
@@ -209,20 +236,21 @@ class Lock(LockBase["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        blocks, who = self._blocks, self._cores.here().world.who
+        levels, lease = 0, None
         try:
-            lease = blocks.last(who())
+            lease = self._blocks.last(self._cores.here().world.who())
+            levels = hold_of(lease).count
+            lease.__exit__(kind, error, traceback)
         except FencelockError:
             raise
         except BaseException:  # from a signal handler: nobody will leave this block again
-            lease = blocks.last(who())
-            blocks.remove(lease)
-            lease.__exit__(kind, error, traceback)
+            if lease is None:
+                lease = self._blocks.last(self._cores.here().world.who())
+            leave_later(lease, levels, error)
             raise
-        try:
-            lease.__exit__(kind, error, traceback)
         finally:
-            blocks.remove(lease)
+            if lease is not None:
+                self._blocks.remove(lease)
 
 
 class RWLock(RWLockBase["Lock"]):
@@ -247,9 +275,9 @@ class Lease(LeaseBase):
         drive(self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl)))
 
     def hand_over(self) -> str:
-        """Give the lease to another process: ``client.take_over(token)`` there goes on with it.
+        """Return a token with which ``client.take_over(token)`` takes the lease in another process.
 
-        It is over here at once, without a release: nothing renews it until it is taken over, and
+        It ends here at once, without a release: nothing renews it until it is taken over, and
         it ends after its ttl if nobody does. Whoever has the token has the lock: keep it secret.
         """
         return self._core.lifecycle.give_away(self._hold)

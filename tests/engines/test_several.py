@@ -381,7 +381,7 @@ def test_a_database_without_the_function_is_asked_for_one_after_another(flavor: 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(f"table={table}"))
         with psycopg.connect(server.conninfo, autocommit=True) as link:
-            link.execute(f"DROP FUNCTION {table}_take_all".encode())
+            link.execute(f"DROP FUNCTION {table}_take_together".encode())
         for _ in range(2):
             async with client.locks(*NAMES, ttl=TTL_S) as leases:
                 assert sorted(leases) == [*NAMES]

@@ -121,7 +121,8 @@ async def a_lost_term_is_followed_by_another_campaign(context: CheckContext) -> 
     async def work(term: aio.Lease) -> str:
         fences.append(term.fence)
         if len(fences) == 1:
-            context.start(admin.revoke, name, "another shall lead")
+            revoked = context.start(admin.revoke, name, "another shall lead")
+            await revoked.result()  # renewed without a pause meanwhile, it might not get through
 
             async def lost() -> bool:
                 context.make_due(client)

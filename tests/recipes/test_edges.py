@@ -6,6 +6,7 @@ import asyncio
 import copy
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,14 @@ def test_parties_and_counts_are_whole_numbers(client: fencelock.Client, count: A
 def test_counts_are_kept_for_a_time(client: fencelock.Client, keep: Any) -> None:
     with pytest.raises(fencelock.UsageError, match="keep must be"):
         client.latch("ready", 1, keep=keep)
+
+
+def test_a_timedelta_is_told_how_to_become_seconds(client: fencelock.Client) -> None:
+    day: Any = timedelta(days=1)
+    with pytest.raises(fencelock.UsageError, match=r"pass every\.total_seconds\(\)"):
+        client.once("job", every=day)
+    with pytest.raises(fencelock.UsageError, match=r"pass keep\.total_seconds\(\)"):
+        client.latch("ready", 1, keep=day)
 
 
 def test_a_name_leaves_room_for_the_kind_of_the_recipe(client: fencelock.Client) -> None:
@@ -436,3 +445,31 @@ with client.once("job", every={MONTH_S}) as turn:
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
         assert ran.stdout.split() == ["True"]
+
+
+# Windows of other lengths
+
+LENGTHS_S = (60, 3600, 86_400, 3600.5, 30)
+
+
+def test_a_job_whose_window_was_changed_runs_by_the_new_one(client: fencelock.Client) -> None:
+    """The number of a minute is higher than that of any day of this century."""
+    done = list[float]()
+    for every in LENGTHS_S:
+        with client.once("report", every=every, timeout=0) as turn:
+            if turn:
+                done.append(every)
+    assert done == list(LENGTHS_S)
+
+
+def test_a_task_whose_window_was_changed_runs_by_the_new_one() -> None:
+    async def main() -> list[float]:
+        done = list[float]()
+        async with aio.connect("memory://lengths") as client:
+            for every in LENGTHS_S:
+                async with client.once("report", every=every, timeout=0) as turn:
+                    if turn:
+                        done.append(every)
+        return done
+
+    assert asyncio.run(main()) == list(LENGTHS_S)

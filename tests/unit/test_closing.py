@@ -11,6 +11,8 @@ import pytest
 
 import fencelock
 from fencelock import aio
+from tests.engines.signal_injection import InjectedSignal, SignalInjection
+from tests.servers.server import until
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -81,3 +83,34 @@ def test_what_was_dropped_is_released_when_its_client_is_closed(url: str) -> Non
         lease = other.lock("x").try_acquire()
         assert lease is not None
         lease.release()
+
+
+PATHS = ("/sync.py", "/_client/client.py", "/_client/lease_lifecycle.py", "/_client/keeper.py")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # coroutines that were not begun
+def test_a_signal_in_a_close_leaves_nothing_that_is_renewed_for_nobody(url: str) -> None:
+    """And whoever closes again closes."""
+    with fencelock.connect(url) as other:
+
+        def close(moment: int, again: bool) -> int:
+            client, name = fencelock.connect(url), f"{moment} {again}"
+            leases = [client.lock(f"{name} {n}", ttl=60).acquire() for n in "ab"]
+            injection = SignalInjection(PATHS, moment)
+            try:
+                with injection:
+                    client.close()
+            except InjectedSignal:
+                if again or not client._cores.closed:  # it has not begun
+                    client.close()
+                    assert not client._core.keeper.held()
+                    assert client._core.keeper._closing
+            else:
+                assert injection.moments < moment or not moment
+            until(lambda: not other.scan(name), "both locks to be free", within=20)
+            assert not any(leases)
+            return injection.moments
+
+        for moment in range(1, close(0, again=False) + 1):
+            close(moment, again=True)
+            close(moment, again=False)

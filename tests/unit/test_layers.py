@@ -32,6 +32,7 @@ FLOORS = {
     "doctor",
     "lending_pool",
     "options",
+    "shared_session",
     "timer",
     "units",
     "url",

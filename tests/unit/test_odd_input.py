@@ -216,3 +216,28 @@ def test_an_async_client_outside_of_any_loop_is_refused() -> None:
     connecting = aio.connect("memory://odd")
     with pytest.raises((FencelockError, RuntimeError)):
         connecting.__await__().send(None)
+
+
+def test_what_is_no_text_or_no_json_is_refused_in_our_words() -> None:
+    with fencelock.connect("memory://odd") as client:
+        with pytest.raises(UsageError, match="by must be a str"):
+            client.latch("latch", 2).count_down(by=5)  # type: ignore[arg-type]
+        for token in (None, b"fl1.x", 7):
+            with pytest.raises(UsageError, match="pass what hand_over"):
+                client.take_over(token)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="meta cannot be written as JSON"):
+            client.lock("seat", meta={"n": 10**5000})
+
+
+def test_what_is_no_text_or_no_json_is_refused_in_our_words_in_a_task() -> None:
+    async def main() -> None:
+        async with aio.connect("memory://odd") as client:
+            with pytest.raises(UsageError, match="by must be a str"):
+                await client.latch("latch", 2).count_down(by=5)  # type: ignore[arg-type]
+            for token in (None, b"fl1.x", 7):
+                with pytest.raises(UsageError, match="pass what hand_over"):
+                    await client.take_over(token)  # type: ignore[arg-type]
+            with pytest.raises(UsageError, match="meta cannot be written as JSON"):
+                client.lock("seat", meta={"n": 10**5000})
+
+    asyncio.run(main())

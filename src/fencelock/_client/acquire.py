@@ -48,15 +48,18 @@ class Waitlist:
 
     def adopt(self, pending: Pending) -> None:
         """Withdraw, in the background, the attempts whose calls are gone."""
-        gone = len(self.gone)
+        gone = self.gone.copy()
         if gone:  # an exception may end any step, and then the next caller starts over
             pending.go_on()
             for owner, (request, attempt) in snapshot(self.attempts):
                 if attempt() is None:
                     pending.withdraw_later(request)
                     self.attempts.pop(owner, None)
-            for _ in range(gone):
-                self.gone.popleft()
+            for reference in gone:
+                try:
+                    self.gone.remove(reference)
+                except ValueError:
+                    pass  # another thread has removed it
 
     def close(self) -> None:
         """End all waits."""
@@ -118,7 +121,7 @@ async def wait_for_lock(
     if isinstance(answer, Busy) and not await pending.withdraw(
         request, grace(world, limit), waitlist.attempts, doubted=False, watched=False
     ):
-        raise unconfirmed(request, "it was not acquired in time, and the engine fell silent")
+        raise unconfirmed(request, "it was not acquired in time, and the engine did not answer")
     return answer
 
 

@@ -16,12 +16,12 @@ from ..errors import FencelockError, OutcomeUnknown
 from ..model import Busy, Grant, Request, Together, wished
 from ..world import GRACE_S, NO_LIMIT
 from .events import Attempt, emit_refused, outcome_of, timed
-from .hold_state import HoldState
+from .hold_state import HasHold, HoldState
 from .lock_options import LockSpec
 from .pending import grace, unconfirmed
 
 if TYPE_CHECKING:
-    from .client import Core, HasHold
+    from .client import Core
 
     L = TypeVar("L", bound=HasHold)
 

@@ -8,61 +8,41 @@ under threads the facades run it with ``drive()``.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from typing import Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from .. import observe
 from ..engine import Address, Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import (
     Busy,
-    Finding,
     Grant,
-    Holding,
     Owed,
     Request,
-    State,
     Traits,
     granted,
-    in_order,
-    queues_in_order,
     wished,
 )
-from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
+from ..world import GRACE_S, NO_LIMIT, World, sleep
 from . import acquire, demands, lease_token
-from .events import Attempt, emit_refused, outcome_of, timed
-from .hold_state import HoldState, Label
+from .events import Attempt, call_engine, emit_refused, outcome_of
+from .hold_state import HasHold, HoldState, Label
 from .holder_meta import HolderMeta
 from .lease_lifecycle import LeaseLifecycle
 from .lock_options import READ, WRITE, LockSpec
 from .pending import grace
 from .release import release_later
+from .single_open import OpenCall, SingleOpen
 
 ENDING_S = 0.002
 MANY = 100  # with so many leases of one client, memory matters
 ALIKE = 0.0005  # of a ttl: grants so near in time share their numbers
+DELAYED = 0.9  # of a delay must remain after the holder's end
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
 
-class HasHold(Protocol):
-    """All that the client knows of a lease: its hold."""
-
-    @property
-    def _hold(self) -> HoldState: ...
-
-
-class _Opening:
-    """One attempt to open the engine."""
-
-    def __init__(self, ended: Signal) -> None:
-        self.generation = -1
-        self.ended = ended
-
-
 L = TypeVar("L", bound=HasHold)
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class Core(Generic[L]):
@@ -78,15 +58,13 @@ class Core(Generic[L]):
         self._make_engine = make_engine
         self.make_lease = lease
         self._inherited: list[LeaseLifecycle] = []
+        self._opening = SingleOpen(world)
         self._mutex = world.mutex()
-        self._opening: Callable[[], _Opening | None] = lambda: None
-        """A weak reference to the call that opens the engine now: an exception may end that call at
-        any bytecode."""
         self._opened_in = -1
         """The generation in which the engine was opened."""
         self._last = Grant("", "", 0, 0.0, 0.0, 0.0)
         self._hinted = False
-        self.closed = False
+        self.closed = self._closing = self.is_let_go = False
         self._begin()
 
     def _begin(self) -> None:
@@ -129,16 +107,38 @@ class Core(Generic[L]):
             self.engine.close_nowait()
 
     async def close(self) -> None:
-        """Release all holds, stop the keeper and close the engine."""
-        if self.closed:
+        """Release all holds, stop the keeper and close the engine.
+
+        If an exception of a signal handler ends a call, the next one goes on with it.
+        """
+        if self.is_let_go:
             return
         self.closed = True
-        if self.generation != self.world.generation():
-            return  # a forked child: all that is open belongs to the parent
-        if self._opened_in != self.generation:
-            self.abandon_all()  # the engine was never opened here
-            return
-        await self.world.shield(self._let_go())  # half a close would renew what nobody can release
+        try:
+            if self.generation != self.world.generation():
+                return  # a forked child: all that is open belongs to the parent
+            if self._opened_in != self.generation:
+                self.abandon_all()  # the engine was never opened here
+                return
+            await self.world.shield(self._let_go_once())
+        except BaseException:  # half a close would renew what nobody can release
+            for hold in self.keeper.held():
+                self.engine.mark_failed(hold.grant)
+                self.lifecycle.release_later(hold)
+            raise
+
+    async def _let_go_once(self) -> None:
+        """Let go, unless another call does."""
+        mine = False
+        try:
+            with self._mutex:
+                mine, self._closing = not self._closing, True
+            if mine:
+                await self._let_go()
+                self.is_let_go = True
+        finally:
+            if mine:
+                self._closing = False
 
     async def _let_go(self) -> None:
         deadline = self.world.now() + CLOSE_S
@@ -180,25 +180,15 @@ class Core(Generic[L]):
         if self.closed:
             raise UsageError("this client is closed: connect again")
         world.admit()
-        generation, mine = world.generation(), _Opening(world.signal())
+        generation, mine = world.generation(), OpenCall(world.signal())
         while self._opened_in != generation:
-            with self._mutex:
-                other = self._opening()
-                if other is None or other.generation != generation:
-                    mine.generation = generation
-                    self._opening = weakref.ref(mine)
-                    other = None
-            if other is not None:
-                until = min(world.limit(), world.now() + 1.0)  # that call may be interrupted
-                if not await world.wait(other.ended, until) and until == world.limit():
-                    raise Unavailable("the engine was not reached in time; nothing was sent")
-                continue
-            try:
-                await self._open()
-                self._opened_in = generation
-            finally:
-                mine.generation = -1
-                mine.ended.set()
+            if await self._opening.begin(mine, generation):
+                try:
+                    await self._open()
+                    self._opened_in = generation
+                finally:
+                    mine.generation = -1
+                    mine.ended.set()
 
     async def _open(self) -> None:
         if self.generation != self.world.generation():
@@ -207,7 +197,7 @@ class Core(Generic[L]):
             self._inherited.append(self.lifecycle)
             self._begin()
         try:
-            await self._ask(self.engine.open)
+            await call_engine(self.world, self.engine, self.engine.open)
         except BaseException:
             self.engine.close_nowait()
             self._begin()  # the next caller begins with a fresh engine
@@ -224,7 +214,7 @@ class Core(Generic[L]):
         """
         self.demand(spec)
         if spec.share is WRITE:
-            self.refuse_upgrade(spec.name)
+            demands.refuse_upgrade(self.world.who(), self.keeper.held(), spec.name)
 
     async def attempt(
         self, spec: LockSpec, timeout: float | None, limit: float | None = None
@@ -241,16 +231,17 @@ class Core(Generic[L]):
         name, _, _, renew, max_hold, on_lost, reentrant, safety, _, key, share, linger, group = spec
         if safety is not None or key is not None or share is not None or linger is not None:
             self._admit(spec)
-        if reentrant and (lease := self._reenter(world.who(), name)) is not None:
-            return lease
+        if reentrant:
+            entered: L | None = self.lifecycle.reenter(world.who(), name)
+            if entered is not None:
+                return entered
         request, ttl = self._wish(spec, timeout != 0)
         owner, engine, keeper = request.owner, self.engine, self.keeper
         waitlist, pending = self.waitlist, self.pending
         hold: HoldState | None = None
         answer: Grant | Busy | OutcomeUnknown | None = None
         attempt = Attempt()
-        if group is not None:
-            attempt.group = group
+        attempt.group = group
         waitlist.attempts[owner] = (request, weakref.ref(attempt, waitlist.gone.append))
         try:
             if waitlist.gone:
@@ -282,7 +273,7 @@ class Core(Generic[L]):
                 waitlist.check()
             keeper.add(hold)
             if reentrant:
-                self._remember(world.who(), name, lease)
+                self.lifecycle.remember(world.who(), name, lease)
             if observe.subscribers:
                 observe.emit(hold.acquired(world.now(), started, attempt))
             waitlist.attempts.pop(owner, None)
@@ -368,26 +359,20 @@ class Core(Generic[L]):
     async def _believed(self, request: Request, grant: Grant, ttl: float, limit: float) -> Grant:
         """Return the grant without the delay, for which the engine keeps it after its holder's ttl.
 
-        Where the engine granted less than was requested, the ttl is cut and the delay is not.
+        Where the engine granted less than was requested, the ttl is cut and the delay is not. Where
+        it counts from the age of a session, the delay is shorter by a tenth at most.
         """
+        delay = request.ttl - ttl
         if grant.ttl < request.ttl:
-            ttl = min(ttl, grant.ttl - (request.ttl - ttl))
+            ttl = min(ttl, grant.ttl - delay)
+        end = grant.valid_until - delay * DELAYED
         grant = granted(grant.name, grant.owner, grant.fence, ttl, grant.asked_at, grant.share)
+        if end < grant.valid_until:
+            grant = grant._replace(valid_until=end)
         if grant.valid_until <= self.world.now():
             await self.undo(request, None, limit)
             raise acquire.too_late(request._replace(ttl=ttl))
         return grant
-
-    def refuse_upgrade(self, name: str) -> None:
-        """Refuse to wait for a write lock under a read lock of the same thread or task."""
-        who = self.world.who()
-        for hold in self.keeper.held():
-            reader = hold.reader if hold.grant.name == name else None
-            if reader is not None and reader() is who and hold.role == "read":
-                raise UsageError(
-                    f"this thread or task reads under {name!r}, and would wait for itself to write:"
-                    " release the read lock first, and look again at what it read"
-                )
 
     async def _ready_for(self, spec: LockSpec, started: float, limit: float) -> None:
         """Make sure that the engine is open; emit a refused attempt if that fails."""
@@ -443,31 +428,17 @@ class Core(Generic[L]):
             observe.warn(f"a blocking call ({request.meta}): {why}")
 
     def _share_times(self, grant: Grant) -> Grant:
-        """Let grants of nearly the same moment share the numbers of the oldest: a holder gives up a
-        trifle earlier, and ten thousand of them take less memory.
+        """Let grants of nearly the same moment share the numbers of the oldest.
+
+        A holder gives up earlier by ``ALIKE`` of a ttl at most; ten thousand take less memory.
         """
-        name, owner, fence, ttl, asked_at, _, share = grant
+        name, owner, fence, ttl, asked_at, end, share = grant
         _, _, _, same_ttl, earlier, valid_until, _ = self._last
-        if ttl != same_ttl or not earlier <= asked_at <= earlier + ttl * ALIKE:
+        alike = earlier <= asked_at <= earlier + ttl * ALIKE
+        if ttl != same_ttl or not alike or valid_until > end:
             self._last = grant
             return grant
         return Grant(name, owner, fence, same_ttl, earlier, valid_until, share)
-
-    def _remember(self, who: Hashable, name: str, lease: L) -> None:
-        """Let the same thread or task enter again, without keeping either alive."""
-        entry = lease._hold.entry = (id(who), name)  # pyright: ignore[reportPrivateUsage]
-        self.lifecycle.reentrant[entry] = (weakref.ref(who), weakref.ref(lease))
-
-    def _reenter(self, who: Hashable, name: str) -> L | None:
-        whose, reference = self.lifecycle.reentrant.get((id(who), name), (None, None))
-        lease: L | None = reference() if reference is not None else None
-        if lease is None or whose is None or whose() is not who:
-            return None
-        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a facade of ours
-        if self.lifecycle.remaining(hold) <= 0:
-            return None  # it has ended: the caller acquires a new hold
-        hold.count += 1
-        return lease
 
     def take_over(self, grant: Grant) -> L:
         """Return the lease that another process handed over. Only its holder renews it.
@@ -499,36 +470,3 @@ class Core(Generic[L]):
     async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
         """Wait until the hold is lost; False when time is up or it was released."""
         return await self.lifecycle.wait_lost(hold, timeout)
-
-    async def diagnose(self) -> list[Finding]:
-        with self.world.until(NO_LIMIT):
-            await self.ready()
-            return await self.engine.diagnose()
-
-    async def inspect(self, name: str) -> State:
-        with self.world.until(NO_LIMIT):
-            await self.ready()
-            state = await self._ask(self.engine.inspect, name)
-        waiters = tuple(queues_in_order(state.waiters))
-        return state._replace(holders=tuple(in_order(state.holders)), waiters=waiters)
-
-    async def scan(self, prefix: str) -> list[Holding]:
-        with self.world.until(NO_LIMIT):
-            await self.ready()
-            return in_order(await self._ask(self.engine.scan, prefix))
-
-    async def revoke(self, name: str, reason: str) -> bool:
-        with self.world.until(NO_LIMIT):
-            await self.ready()
-            revoked = await self._ask(self.engine.revoke, name, reason)
-        if revoked and observe.subscribers:
-            group = observe.group_of(name)
-            scheme = self.engine.address.scheme
-            observe.emit(observe.Event("revoked", name, detail=reason, engine=scheme, group=group))
-        return revoked
-
-    async def _ask(self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the engine, and emit how long that took if somebody has subscribed to it."""
-        if observe.callers:
-            return await timed(self.world, self.engine, verb, *args, **kwargs)
-        return await verb(*args, **kwargs)

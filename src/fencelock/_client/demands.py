@@ -1,10 +1,13 @@
-"""Check the options of a lock against what its engine promises."""
+"""Check the options of a lock against what its engine promises, and what its caller holds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..engine import Engine
-from ..errors import Unsupported
+from ..errors import Unsupported, UsageError
 from ..model import Traits
+from .hold_state import HoldState
 from .lock_options import Linger, LockSpec
 
 
@@ -64,3 +67,14 @@ def _check_longest(url: str, traits: Traits, linger: Linger, ttl: float) -> None
             f"{url} keeps a lock that nobody renews for {longest:g} s at most, and {option} was "
             f"given: {traits.advice or 'ask for less'}"
         )
+
+
+def refuse_upgrade(who: object, holds: Iterable[HoldState], name: str) -> None:
+    """Refuse to wait for a write lock under a read lock of the same thread or task."""
+    for hold in holds:
+        reader = hold.reader if hold.grant.name == name else None
+        if reader is not None and reader() is who and hold.role == "read":
+            raise UsageError(
+                f"this thread or task reads under {name!r}, and would wait for itself to write:"
+                " release the read lock first, and look again at what it read"
+            )

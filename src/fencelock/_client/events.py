@@ -71,6 +71,15 @@ def _event(kind: str, engine: Engine, request: Request, attempt: Attempt) -> Eve
     )
 
 
+async def call_engine(
+    world: World, engine: Engine, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """Call an engine, and emit how long the call took if somebody has subscribed to that."""
+    if observe.callers:
+        return await timed(world, engine, verb, *args, **kwargs)
+    return await verb(*args, **kwargs)
+
+
 async def timed(
     world: World, engine: Engine, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
 ) -> R:

@@ -14,6 +14,7 @@ from ..errors import LeaseLost
 from ..model import Meta, Owed, Role, Safety, Traits
 from .client import Core
 from .hold_state import HoldState
+from .lease_lifecycle import Levels
 from .lock_options import (
     DEFAULT_TTL_S,
     READ,
@@ -87,7 +88,7 @@ class ClientBase(Generic[Lock, RWLock, Locks, Election, Once, Barrier, Latch]):
 
     @property
     def owed(self) -> tuple[Owed, ...]:
-        """What the engine has not confirmed yet and the client goes on to take back."""
+        """The undos that the engine has not confirmed, and that go on in the background."""
         return self._cores.owed()
 
     def lock(
@@ -236,6 +237,13 @@ class LockBase(Generic[B]):
         """What is locked."""
         return self._spec.name
 
+    def _entered(self) -> Levels | None:
+        """Return how often the calling thread or task has entered a re-entrant lock, if it has."""
+        if not self._spec.reentrant:
+            return None
+        core = self._cores.here()
+        return core.lifecycle.levels(core.world.who(), self._spec.name)
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a lock cannot be copied or pickled: describe it again with another client")
 
@@ -354,6 +362,17 @@ class LeaseBase:
     def __repr__(self) -> str:
         state = f"{self.remaining():.3g} s left" if self else self.reason or "released"
         return f"<{_path(self)} {self.name!r} fence={self.fence} {state}>"
+
+
+def hold_of(lease: LeaseBase) -> HoldState:
+    """Return the state of a lease."""
+    return lease._hold  # pyright: ignore[reportPrivateUsage]
+
+
+def leave_later(lease: LeaseBase, levels: int, error: BaseException | None) -> None:
+    """End the innermost of so many levels; 0 if they were not counted yet."""
+    core = lease._core  # pyright: ignore[reportPrivateUsage]
+    core.lifecycle.leave_later(hold_of(lease), levels or hold_of(lease).count, error)
 
 
 class LostBase:

@@ -7,7 +7,7 @@ be collected, and its collection is seen. A hold ends once, in exactly one way: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from ..errors import LeaseLost
 from ..model import ELECTION, LOSSES, Grant, Loss, Role, is_election, role_of, shown
@@ -58,7 +58,7 @@ class HoldState:
     before_release: RareAttribute[Callable[[], None] | None] = RareAttribute(None)
     """Called before the lock is given back: what it protects may not be committed yet."""
     entry: RareAttribute[tuple[int, str]] = RareAttribute((0, ""))
-    """The key of a re-entrant hold in ``LeaseLifecycle.reentrant``."""
+    """The key of a re-entrant hold in ``LeaseLifecycle``."""
     failure: RareAttribute[Exception | None] = RareAttribute(None)
     """Why the last renewal failed, if it did."""
     hold_until: RareAttribute[float | None] = RareAttribute(None)
@@ -213,3 +213,10 @@ class HoldState:
     def lost_again(self, loss: LeaseLost) -> LeaseLost:
         """Copy the error to raise it: one object must not gather the tracebacks of many threads."""
         return type(loss)(str(loss), name=loss.name, fence=loss.fence, reason=loss.reason)
+
+
+class HasHold(Protocol):
+    """All that the client knows of a lease: its hold."""
+
+    @property
+    def _hold(self) -> HoldState: ...

@@ -18,7 +18,7 @@ from functools import partial
 
 from .. import observe
 from ..engine import Engine
-from ..model import Gone, Grant, Loss, granted
+from ..model import Gone, Grant, Loss, counted_from, granted
 from ..world import Job, World, sleep
 from . import policy
 from .events import timed
@@ -67,7 +67,7 @@ class Keeper:
         return list(self.holds)
 
     def add(self, hold: HoldState) -> None:
-        """Look after a hold from now on.
+        """Renew a hold from now on, and declare it lost at its end.
 
         A hold that is not due before the keeper looks anyway is scheduled then: most have ended by
         that time.
@@ -81,11 +81,11 @@ class Keeper:
             self._start()
 
     def drop(self, hold: HoldState) -> None:
-        """Stop looking after a hold: it has ended, or its lease was collected."""
+        """Stop renewing a hold: it has ended, or its lease was collected."""
         self.holds.pop(hold, None)
 
     def abandon(self, hold: HoldState) -> None:
-        """Stop looking after a hold whose lease was collected. A destructor calls this, so the next
+        """Stop renewing a hold whose lease was collected. A destructor calls this, so the next
         look emits the event.
         """
         self.drop(hold)
@@ -159,8 +159,8 @@ class Keeper:
                 if self.chore is not None:
                     self.chore()
             except Exception as error:  # whatever it is, the keeper itself never dies of it
-                stumbled = f"the keeper stumbled and goes on: {error!r}"
-                self._notifier.tell(partial(observe.warn, stumbled))
+                text = f"an error in the keeper, which goes on renewing: {error!r}"
+                self._notifier.tell(partial(observe.warn, text))
                 await sleep(self._world, STUMBLE_S)
             await self._world.wait(self._wake, self._when())
             self._wake.clear()
@@ -291,8 +291,9 @@ class Keeper:
             elif not hold.ended:
                 _, shortest = self._asked[hold]
                 if answer.ttl > shortest:
-                    name, owner, fence, _, asked_at, _, share = answer
-                    answer = granted(name, owner, fence, shortest, asked_at, share)
+                    name, owner, fence, _, _, _, share = answer
+                    since = counted_from(answer)
+                    answer = granted(name, owner, fence, shortest, since, share)
                 slack = hold.valid_until() - now if told is not None else 0.0
                 hold.grant = answer
                 hold.failure = None

@@ -8,8 +8,8 @@ another hold, and nothing knows the client.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 from .. import observe
 from ..engine import Engine
@@ -18,7 +18,7 @@ from ..model import Busy, Grant, Meta, Request
 from ..world import GRACE_S, NO_LIMIT, World
 from . import policy
 from .events import timed
-from .hold_state import HoldState
+from .hold_state import HasHold, HoldState
 from .holder_meta import read_meta
 from .keeper import Keeper
 from .lease_token import pack
@@ -31,12 +31,25 @@ from .validation import TTL_MIN_S
 PRESUMED = "a request had no answer, and asked again the lock was gone: released, or revoked before"
 
 
+class Levels(NamedTuple):
+    """A re-entrant hold, and how often its holder had entered it before a call that enters again.
+
+    An exception of a signal handler may end that call at any bytecode: then it has not entered.
+    """
+
+    hold: HoldState
+    entered: int
+
+    def restore(self) -> None:
+        self.hold.count = self.entered
+
+
 class LeaseLifecycle:
     """The holds of one client, in one process."""
 
     def __init__(self, world: World, engine: Engine) -> None:
         self.world = world
-        self.reentrant: dict[tuple[int, str], tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+        self._reentrant: dict[tuple[int, str], tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
         """Re-entrant leases by id of the thread or task and by name: weak references to the thread
         or task and to the lease."""
         self.abandoned: list[HoldState] = []
@@ -51,12 +64,14 @@ class LeaseLifecycle:
         self, hold: HoldState, entirely: bool = False, limit: float | None = None
     ) -> bool:
         """Leave one level of a hold; leaving the last one releases the lock."""
+        levels = 0
         try:
+            levels = 1 if hold.rare is None or entirely else hold.count
             world, engine, pending = self.world, self.engine, self.pending
             if hold.generation != world.generation():
                 return False
-            if hold.rare is not None and hold.count > 1 and not entirely:
-                hold.count -= 1
+            if levels > 1:
+                hold.count = levels - 1
                 if hold.loss is None and not hold.released:
                     return True
             if hold.released and not hold.owed:
@@ -97,8 +112,27 @@ class LeaseLifecycle:
             raise
         except BaseException:
             # An exception of a signal handler, at any bytecode: the caller will not retry.
-            self.release_later(hold)
+            levels = levels or (1 if entirely else hold.count)
+            if levels > 1:
+                hold.count = levels - 1
+            else:
+                self.release_later(hold)
             raise
+
+    def leave_later(self, hold: HoldState, levels: int, error: BaseException | None) -> None:
+        """End a ``with`` block that was the innermost of so many levels, however far the
+        interrupted call has come; a release is left to the background."""
+        if error is not None and not hold.released:
+            self._mark_failed(hold, levels)
+        if levels > 1:
+            hold.count = levels - 1
+        elif not hold.released:
+            self.release_later(hold)
+
+    def levels(self, who: Hashable, name: str) -> Levels | None:
+        """Return the re-entrant hold of a thread or task, if it has one."""
+        lease = self._entered(who, name)
+        return None if lease is None else Levels(lease._hold, lease._hold.count)
 
     def release_later(self, hold: HoldState) -> None:
         """Release a lock in the background. Under asyncio the shielded release goes on anyway."""
@@ -161,12 +195,32 @@ class LeaseLifecycle:
                 self._emit_released(hold, None)
         return freed
 
+    def remember(self, who: Hashable, name: str, lease: HasHold) -> None:
+        """Let the same thread or task enter again, without keeping either alive."""
+        entry = lease._hold.entry = (id(who), name)  # pyright: ignore[reportPrivateUsage]
+        self._reentrant[entry] = (weakref.ref(who), weakref.ref(lease))
+
+    def reenter(self, who: Hashable, name: str) -> Any:
+        """Enter a hold again and return its lease; None if this thread or task has none."""
+        lease = self._entered(who, name)
+        if lease is None or self.remaining(lease._hold) <= 0:
+            return None  # if it has ended, the caller acquires a new hold
+        lease._hold.count += 1
+        return lease
+
+    def _entered(self, who: Hashable, name: str) -> Any:
+        """Return the lease that a thread or task has entered and may enter again, or None."""
+        whose, reference = self._reentrant.get((id(who), name), (None, None))
+        if whose is None or reference is None or whose() is not who:
+            return None
+        return reference()
+
     def _forget(self, hold: HoldState) -> None:
         """Let nobody enter a hold again. An entry that is a later hold's by now stays."""
-        _, reference = self.reentrant.get(hold.entry, (None, None))
+        _, reference = self._reentrant.get(hold.entry, (None, None))
         lease = reference() if reference is not None else None
         if lease is None or lease._hold is hold:
-            self.reentrant.pop(hold.entry, None)
+            self._reentrant.pop(hold.entry, None)
 
     async def leave(self, hold: HoldState, error: BaseException | None) -> None:
         """End a ``with`` block: release, and raise if the body ran without the lock at any time.
@@ -176,12 +230,12 @@ class LeaseLifecycle:
         """
         failure: FencelockError | None = None
         lost: LeaseLost | None = None
+        levels = 0
         try:
+            levels = 1 if hold.rare is None else hold.count
             lost = self.loss(hold)
-            if error is not None and not self.is_foreign(hold):
-                self.engine.mark_failed(hold.grant)
-                if hold.count > 1:
-                    hold.failed = True
+            if error is not None:
+                self._mark_failed(hold, levels)
             await self.release(hold)
             if self.engine.commits and hold.released and hold.failed:
                 failure = UsageError(
@@ -191,8 +245,7 @@ class LeaseLifecycle:
         except FencelockError as raised:
             failure = raised
         except BaseException:
-            if not hold.released and hold.count <= 1:
-                self.release_later(hold)
+            self.leave_later(hold, levels or hold.count, error)
             raise
         lost = lost or hold.loss
         trouble = hold.lost_again(lost) if lost is not None else failure
@@ -205,6 +258,13 @@ class LeaseLifecycle:
             warn_unreleased(trouble)
         else:
             raise trouble
+
+    def _mark_failed(self, hold: HoldState, levels: int) -> None:
+        """Let no work be kept of a block that has raised."""
+        if not self.is_foreign(hold):
+            self.engine.mark_failed(hold.grant)
+            if levels > 1:
+                hold.failed = True
 
     async def renew(self, hold: HoldState, ttl: float | None) -> None:
         """Renew at once, with a new ttl if one is given."""

@@ -29,6 +29,10 @@ def pack(grant: Grant, delay: float = 0.0) -> str:
 
 def unpack(text: str) -> tuple[Grant, float]:
     """Read a token: a grant and its delay. The UsageError for another text never shows the text."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(
+            f"the token of a lease is a str, not {type(text).__name__}: pass what hand_over() gave"
+        )
     body = text.strip().removeprefix(_PREFIX)
     try:
         name, owner, fence, ttl, *more = json.loads(

@@ -1,4 +1,4 @@
-"""Tell a holder of its loss, and tell the log and subscribers what went wrong.
+"""Call ``on_lost``, log and emit events when a lease is lost or could not be renewed.
 
 The keeper decides. Nothing that a listener does may reach back: a callback
 that raises, a log handler that takes seconds or an event loop that is closed must not keep the
@@ -55,7 +55,7 @@ class Notifier:
 
 
 def tell_loss(world: World, notifier: Notifier, hold: HoldState, error: LeaseLost) -> None:
-    """Tell the holder, the log and subscribers that a hold is lost."""
+    """Set the signal of a lost hold, call its ``on_lost``, log and emit the loss."""
     if hold.signal is not None:
         hold.signal.set()
     if hold.hook is not None:

@@ -248,7 +248,7 @@ def unconfirmed(request: Request, why: object) -> OutcomeUnknown:
     """Make the error of an attempt that could not be taken back in time."""
     return OutcomeUnknown(
         f"the engine has not confirmed that the request for {request.name!r} was taken back "
-        f"({why}): it may still be granted, to nobody who knows. Taking it back goes on in the "
+        f"({why}): it may still be granted, without a holder. Taking it back goes on in the "
         f"background (client.owed); else the lock frees itself within {request.ttl:g} s of that",
         until=request.ttl,
     )

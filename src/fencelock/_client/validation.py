@@ -146,7 +146,13 @@ def check_meta(meta: object) -> dict[str, Scalar]:
     if words:
         import json  # only where there is any meta
 
-        size = len(json.dumps(words))  # in ASCII: characters are bytes
+        try:
+            size = len(json.dumps(words))  # in ASCII: characters are bytes
+        except ValueError as error:  # an integer of thousands of digits
+            raise UsageError(
+                f"meta cannot be written as JSON ({error}): keep the details elsewhere and store a "
+                "key"
+            ) from None
         if size > META_BYTES_MAX:
             raise UsageError(
                 f"meta may have at most {META_BYTES_MAX} bytes as JSON, this has {size}: "
@@ -190,13 +196,28 @@ def check_limit(limit: object) -> int:
     return limit
 
 
+def check_seconds(value: object, what: str, least: float, most: float) -> float:
+    """Return a number of seconds within bounds, or say what is wrong with it."""
+    number = _number(value, what, what)
+    if not least <= number <= most:
+        raise UsageError(
+            f"{what} must be between {least:.9g} and {most:.9g} seconds, not {value!r}"
+        )
+    return float(number)
+
+
 def _seconds(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        hint = ": pass value.total_seconds()" if hasattr(value, "total_seconds") else ""
-        raise UsageError(f"{what} must be a number of seconds, not {value!r}{hint}")
-    if value != value:
+    number = _number(value, what, "value")
+    if number != number:
         raise UsageError(f"{what} must be a number of seconds, not NaN")
     try:
-        return float(value)
+        return float(number)
     except OverflowError:
         raise UsageError(f"{what} is too large for a number of seconds") from None
+
+
+def _number(value: object, what: str, variable: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        hint = f": pass {variable}.total_seconds()" if hasattr(value, "total_seconds") else ""
+        raise UsageError(f"{what} must be a number of seconds, not {value!r}{hint}")
+    return value

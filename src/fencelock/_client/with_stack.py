@@ -26,6 +26,17 @@ class WithStack(Generic[B]):
         """Note that a block was entered."""
         self._stacks.setdefault(who, []).append(block)
 
+    def depth(self, who: Hashable) -> int:
+        """Return how many blocks this thread or task has entered."""
+        return len(self._stacks.get(who, ()))
+
+    def cut(self, who: Hashable, depth: int) -> None:
+        """Forget the blocks that were entered beyond a depth: nobody will leave them."""
+        if self.depth(who) > depth:
+            del self._stacks[who][depth:]
+        if not depth:
+            self._stacks.pop(who, None)
+
     def last(self, who: Hashable) -> B:
         """Return the innermost block of this thread or task, which is about to be left.
 
@@ -35,7 +46,7 @@ class WithStack(Generic[B]):
         if who not in self._stacks:
             if len(self._stacks) != 1:
                 raise UsageError(
-                    "this lock is left by a thread or task that never entered it: "
+                    "this thread or task leaves a lock that it has not entered: "
                     "keep the lease from acquire() and release that"
                 )
             who = next(iter(self._stacks))

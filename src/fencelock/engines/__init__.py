@@ -13,9 +13,9 @@ from typing import Any
 
 from ..engine import Address, Engine, read_options
 from ..errors import Misconfigured
-from .url import default_url, parse
+from .url import default_url, parse, with_path
 
-__all__ = ["default_url", "find", "parse", "resolve"]
+__all__ = ["default_url", "find", "parse", "resolve", "settled_url"]
 
 TABLE: dict[str, str] = {
     "memory": "fencelock.engines.memory:MemoryEngine",
@@ -58,6 +58,15 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     engine = engine.chosen(address)
     _demand(engine, address.public, scope)
     return engine, engine.settled(address)
+
+
+def settled_url(url: str | None) -> str:
+    """Return a URL that means the same engine in every working folder, as other programs need it.
+
+    It has the password.
+    """
+    text = default_url() if url is None else url
+    return with_path(text, resolve(text, {})[1].path)
 
 
 def _demand(engine: type[Engine], place: str, scope: object) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from ..engine import Address, Engine
 from ..model import (
@@ -40,16 +39,10 @@ from ..model import (
     units_of,
 )
 from ..world import Signal, World
-from .units import KINDS, Key, Name, Record, Waiter, key_of
+from .units import KINDS, Key, Memo, Name, Record, Waiter, key_of
 
+PURGE_EVERY = 1000  # changes, or more if there is more to look at: then what is over is dropped
 LOOK_S = 0.5  # between two looks of a waiter, which make up for a push that never came
-
-
-class Memo(NamedTuple):
-    """The items that are remembered for one name, and until when."""
-
-    items: dict[str, int]
-    until: float
 
 
 class Store:
@@ -64,6 +57,16 @@ class Store:
         self.observers: list[tuple[str, Signal]] = []
         self.remembered: dict[str, Memo] = {}
         self.revoked: dict[str, str] = {}
+        self.changes = 0
+
+    def changed(self, now: float) -> None:
+        """Count a change, and drop now and then what is over and nobody looks at again."""
+        self.changes += 1
+        if self.changes >= max(PURGE_EVERY, len(self.names) + len(self.remembered)):
+            self.changes = 0
+            for key in list(self.names):
+                self.current(key, now)
+            self.remembered = {k: memo for k, memo in self.remembered.items() if memo.until > now}
 
     def current(self, key: Key, now: float) -> Name | None:
         """Return a name as it is now: remove expired records, and hand on what is free."""
@@ -98,9 +101,7 @@ class Store:
             return False
         name.queue.pop(owner, None)
         name.expire(now)
-        held = owner in name.records
-        if held:
-            name.remove(owner)
+        held = name.records.pop(owner, None) is not None
         self.hand_on(key, name, now)
         return held
 
@@ -131,6 +132,7 @@ class MemoryEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         now, store, share = self.world.now(), self.store, request.share
         with store.mutex:
+            store.changed(now)
             key = key_of(request.name, share)
             name = store.current(key, now)
             if name is None or not (name.records or name.queue):
@@ -166,6 +168,7 @@ class MemoryEngine(Engine):
     async def acquire_all(self, requests: Sequence[Request]) -> Together:
         now, store = self.world.now(), self.store
         with store.mutex:
+            store.changed(now)
             for request in requests:
                 name = store.current(key_of(request.name, None), now)
                 if name is not None and not (name.free and name.first(now) is None):
@@ -225,6 +228,7 @@ class MemoryEngine(Engine):
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         now = self.world.now()
         with self.store.mutex:
+            self.store.changed(now)
             items, until = self._memo(name, now)
             items[item] = max(number, items.get(item, number))
             self.store.remembered[name] = Memo(items, max(until, now + keep))

@@ -103,7 +103,7 @@ class Board:
             return await self._request(call, limit)
         except OutcomeUnknown as error:
             raise Unavailable(
-                f"the engine was not heard in time; nothing changed: {error}"
+                f"the engine did not answer in time; nothing changed: {error}"
             ) from error
 
     async def _request(self, call: Callable[[Engine], Coroutine[Any, Any, T]], limit: float) -> T:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, NoReturn, SupportsIndex, TypeVar
 
-from .._client.client import HasHold
 from .._client.facade import Cores, LockBase
+from .._client.hold_state import HasHold
 from .._client.with_stack import WithStack
 from .barrier import Rendezvous
 from .election import LeaderElection, as_election

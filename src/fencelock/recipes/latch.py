@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .._client.facade import Cores
-from .._client.validation import check_name, check_timeout
+from .._client.validation import check_name, check_seconds, check_timeout
 from ..errors import AcquireTimeout, Unavailable, UsageError
 from ..world import GRACE_S, NO_LIMIT
 from .board import Board, Observer, check_count, demand_memory
@@ -20,29 +20,20 @@ KEEP_MIN_S, KEEP_MAX_S = 1.0, 366 * 86_400.0
 COUNT, COUNTED = "count", "by:"
 
 
-def check_keep(keep: object) -> float:
-    """Return for how long counts are kept, or raise an error that says what is wrong with it."""
-    if isinstance(keep, bool) or not isinstance(keep, int | float):
-        raise UsageError(f"keep must be a number of seconds, not {keep!r}")
-    if not KEEP_MIN_S <= keep <= KEEP_MAX_S:
-        raise UsageError(
-            f"keep must be between {KEEP_MIN_S:g} and {KEEP_MAX_S:g} seconds, not {keep!r}"
-        )
-    return float(keep)
-
-
 class CountDown:
     """The counts of one name."""
 
     def __init__(self, cores: Cores, name: str, count: object, keep: object) -> None:
         self._name = check_name(name)
         self._count = check_count(count, "count", COUNT_MAX)
-        self._keep = check_keep(keep)
+        self._keep = check_seconds(keep, "keep", KEEP_MIN_S, KEEP_MAX_S)
         self._board = Board(cores, f"latch:{name}")
         demand_memory(cores, "a latch")
 
     async def count_down(self, by: str | None) -> int:
         """Count down once, and return how many counts are missing. An open latch stays open."""
+        if by is not None and not isinstance(by, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"by must be a str, which counts once, not {by!r:.80}")
         item = check_name(COUNTED + (self._board.core.world.owner() if by is None else by))
         left = await self.remaining()
         if left:

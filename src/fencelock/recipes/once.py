@@ -15,6 +15,8 @@ is remembered, and written while the lock of that name is held.
   at once. The clock of another strikes W less than a window later, and ends W less than two windows
   later. It looks at the number within one more, or gives the window up: so it sees the number. A
   machine whose clock is far ahead makes the others skip for no longer than that.
+* Windows of different lengths have nothing to do with each other: their numbers cannot be compared,
+  and each length has a number of its own. A job whose schedule is changed runs by the new one.
 * **At least once on a crash**: the lock of a runner that is gone is free after its ttl, and one of
   those who wait for it works instead. Whether the first had done all of its work nobody knows.
 """
@@ -23,11 +25,12 @@ from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .._client.client import HasHold
 from .._client.facade import Cores
+from .._client.hold_state import HasHold
 from .._client.lock_options import LockSpec
 from .._client.policy import RELEASE_S
-from ..errors import OutcomeUnknown, Unavailable, UsageError
+from .._client.validation import check_seconds
+from ..errors import OutcomeUnknown, Unavailable
 from ..model import Busy
 from ..world import GRACE_S, NO_LIMIT
 from .board import Board, demand_memory
@@ -56,16 +59,9 @@ class Turn(Generic[L]):
         self.lease = lease
 
 
-def check_every(every: object) -> float:
+def check_every(every: object, what: str = "every") -> float:
     """Return the length of a window in seconds, or raise an error that says what is wrong."""
-    if isinstance(every, bool) or not isinstance(every, int | float):
-        hint = ": pass every.total_seconds()" if hasattr(every, "total_seconds") else ""
-        raise UsageError(f"every must be a number of seconds, not {every!r}{hint}")
-    if not EVERY_MIN_S <= every <= EVERY_MAX_S:
-        raise UsageError(
-            f"every must be between {EVERY_MIN_S:g} and {EVERY_MAX_S:g} seconds, not {every!r}"
-        )
-    return float(every)
+    return check_seconds(every, what, EVERY_MIN_S, EVERY_MAX_S)
 
 
 class Schedule:
@@ -76,6 +72,7 @@ class Schedule:
         self._spec = spec
         self.every = check_every(every)
         self._board = Board(cores, f"once:{spec.name}")
+        self._item = f"{WINDOW}:{self.every!r}"
         demand_memory(cores, "work that is done once per window")
 
     def window(self) -> Window:
@@ -91,8 +88,9 @@ class Schedule:
         return max(0.0, window.ends_at - self._cores.here().world.now())
 
     async def is_done(self, window: Window, limit: float = NO_LIMIT) -> bool:
-        """Return whether the work of a window, or of a later one, was done."""
-        return (await self._board.recall(limit)).get(WINDOW, window.number - 1) >= window.number
+        """Return whether the work of a window, or of a later one of that length, was done."""
+        done = (await self._board.recall(limit)).get(self._item)
+        return done is not None and done >= window.number
 
     async def begin(self) -> Turn[Any]:
         """Acquire the lock for the work of the present window, unless that is done."""
@@ -133,7 +131,7 @@ class Schedule:
         """Record that the work of a window was done, so that nobody does it again."""
         try:
             keep = KEEP * self.every
-            await self._board.remember(WINDOW, window.number, keep, insist_s=RELEASE_S)
+            await self._board.remember(self._item, window.number, keep, insist_s=RELEASE_S)
         except (OutcomeUnknown, Unavailable) as error:
             raise OutcomeUnknown(
                 f"the work of {self._spec.name!r} in this window has ended well, but that could "

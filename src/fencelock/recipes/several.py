@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._client import policy
 from .._client.attempt_all import attempt_all, is_plain
-from .._client.facade import Cores, LeaseBase
-from .._client.hold_state import HoldState
+from .._client.facade import Cores, LeaseBase, hold_of
+from .._client.lease_lifecycle import Levels
 from .._client.lock_options import LockSpec
 from .._client.with_stack import WithStack
 from ..errors import FencelockError, LeaseLost, UsageError
@@ -65,6 +65,7 @@ async def acquire_all(
     deadline = policy.deadline(core.world.now(), timeout)
     limit = NO_LIMIT if deadline is None else deadline + GRACE_S  # for all of them together
     specs, leases = _told_once(specs), list[L]()
+    entered = entered_before(core, specs)
     try:
         if len(specs) > 1 and is_plain(specs[0]):
             at_once = await attempt_all(core, specs, timeout)
@@ -89,8 +90,19 @@ async def acquire_all(
         await release_all(core, leases, _limit(core, deadline))
         raise
     except BaseException:
-        await core.world.shield(release_later(core, leases))
+        restore(entered)
+        inside = [levels.hold for levels in entered]
+        ours = [lease for lease in leases if hold_of(lease) not in inside]
+        await core.world.shield(release_later(core, ours))
         raise
+
+
+def entered_before(core: Core[L], specs: Sequence[LockSpec]) -> list[Levels]:
+    """Return how often the calling thread or task has entered those locks that it has."""
+    if not specs[0].reentrant:  # one option of all
+        return []
+    who, levels = core.world.who(), core.lifecycle.levels
+    return [found for spec in specs if (found := levels(who, spec.name)) is not None]
 
 
 def _limit(core: Core[L], deadline: float | None) -> float | None:
@@ -141,6 +153,12 @@ async def leave_all(core: Core[L], leases: Sequence[L]) -> None:
         pass
 
 
+def restore(entered: Sequence[Levels]) -> None:
+    """Undo what an interrupted call has entered of what was entered before."""
+    for levels in entered:
+        levels.restore()
+
+
 def is_any_lost(leases: LeasesBase[L]) -> bool:
     """Return whether one of the leases is lost."""
     return any(lease.reason is not None for lease in leases.values())
@@ -161,9 +179,15 @@ async def wait_any_lost(leases: LeasesBase[L], timeout: float | None) -> bool:
     return True
 
 
-def hold_of(lease: LeaseBase) -> HoldState:
-    """Return the state of a lease."""
-    return lease._hold  # pyright: ignore[reportPrivateUsage]
+def levels_of(leases: LeasesBase[L]) -> list[int]:
+    """Return how often each of them was entered."""
+    return [hold_of(lease).count for lease in leases.values()]
+
+
+def leave_later(leases: LeasesBase[L], levels: Sequence[int], error: BaseException | None) -> None:
+    """End the innermost of so many levels of each, however far an interrupted call has come."""
+    for lease, count in zip(leases.values(), levels, strict=True):
+        leases.core.lifecycle.leave_later(hold_of(lease), count, error)
 
 
 class LocksBase(Generic[B]):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from .._client.holder_meta import not_in_time
 from .._client.validation import check_timeout
+from ..errors import FencelockError
 from .several import (
     LeasesBase,
     LocksBase,
     acquire_all,
+    entered_before,
     is_any_lost,
     leave_all,
+    leave_later,
+    levels_of,
     release_all,
+    restore,
     wait_any_lost,
 )
 
@@ -30,25 +36,40 @@ class Locks(LocksBase["Leases"]):
         """Wait for all locks and return their leases, or raise AcquireTimeout and hold none."""
         wait = self._specs[0].timeout if timeout == "default" else check_timeout(timeout)
         core: Core[Lease] = self._cores.here()
-        answer = await acquire_all(core, self._specs, wait)
-        if isinstance(answer, tuple):
-            raise not_in_time(answer[0], wait, answer[1])
-        return Leases(core, answer)
+        entered = entered_before(core, self._specs)
+        try:
+            answer = await acquire_all(core, self._specs, wait)
+            if isinstance(answer, tuple):
+                raise not_in_time(answer[0], wait, answer[1])
+            return Leases(core, answer)
+        except BaseException:
+            restore(entered)
+            raise
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Leases | None:
         """Return all leases, or None if one cannot be acquired in time (by default: at once)."""
         core: Core[Lease] = self._cores.here()
-        answer = await acquire_all(core, self._specs, check_timeout(timeout))
-        return None if isinstance(answer, tuple) else Leases(core, answer)
+        entered = entered_before(core, self._specs)
+        try:
+            answer = await acquire_all(core, self._specs, check_timeout(timeout))
+            return None if isinstance(answer, tuple) else Leases(core, answer)
+        except BaseException:
+            restore(entered)
+            raise
 
     async def __aenter__(self) -> Leases:
-        leases = await self.acquire()
-        self._blocks.enter(self._cores.here().world.who(), leases)
+        entered, leases = entered_before(self._cores.here(), self._specs), None
         try:
+            leases = await self.acquire()
+            self._blocks.enter(self._cores.here().world.who(), leases)
             return await leases.__aenter__()
-        except BaseException as error:  # one is over already: __aexit__ will not be called
-            self._blocks.remove(leases)
-            await leases.__aexit__(type(error), error, None)
+        except BaseException as error:  # one may be over already: __aexit__ will not be called
+            try:
+                if leases is not None:
+                    self._blocks.remove(leases)
+                    await leases.__aexit__(type(error), error, None)
+            finally:
+                restore(entered)
             raise
 
     async def __aexit__(
@@ -57,9 +78,21 @@ class Locks(LocksBase["Leases"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        leases = self._blocks.last(self._cores.here().world.who())
-        self._blocks.remove(leases)
-        await leases.__aexit__(kind, error, traceback)
+        leases: Leases | None = None
+        levels: Sequence[int] = ()
+        try:
+            leases = self._blocks.last(self._cores.here().world.who())
+            levels = levels_of(leases)
+            self._blocks.remove(leases)
+            await leases.__aexit__(kind, error, traceback)
+        except FencelockError:
+            raise
+        except BaseException:  # of a signal handler: nothing else will leave them
+            if leases is None:
+                leases = self._blocks.last(self._cores.here().world.who())
+            self._blocks.remove(leases)
+            leave_later(leases, levels or levels_of(leases), error)
+            raise
 
 
 class Leases(LeasesBase["Lease"]):

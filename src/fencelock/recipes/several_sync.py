@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -14,10 +15,13 @@ from .several import (
     LeasesBase,
     LocksBase,
     acquire_all,
-    hold_of,
+    entered_before,
     is_any_lost,
     leave_all,
+    leave_later,
+    levels_of,
     release_all,
+    restore,
     wait_any_lost,
 )
 
@@ -33,26 +37,41 @@ class Locks(LocksBase["Leases"]):
         """Wait for all locks and return their leases, or raise AcquireTimeout and hold none."""
         wait = self._specs[0].timeout if timeout == "default" else check_timeout(timeout)
         core: Core[Lease] = self._cores.here()
-        answer = drive(acquire_all(core, self._specs, wait))
-        if isinstance(answer, tuple):
-            raise not_in_time(answer[0], wait, answer[1])
-        return Leases(core, answer)
+        entered = entered_before(core, self._specs)
+        try:
+            answer = drive(acquire_all(core, self._specs, wait))
+            if isinstance(answer, tuple):
+                raise not_in_time(answer[0], wait, answer[1])
+            return Leases(core, answer)
+        except BaseException:
+            restore(entered)
+            raise
 
     def try_acquire(self, *, timeout: float | None = 0) -> Leases | None:
         """Return all leases, or None if one cannot be acquired in time (by default: at once)."""
         core: Core[Lease] = self._cores.here()
-        answer = drive(acquire_all(core, self._specs, check_timeout(timeout)))
-        return None if isinstance(answer, tuple) else Leases(core, answer)
+        entered = entered_before(core, self._specs)
+        try:
+            answer = drive(acquire_all(core, self._specs, check_timeout(timeout)))
+            return None if isinstance(answer, tuple) else Leases(core, answer)
+        except BaseException:
+            restore(entered)
+            raise
 
     def __enter__(self) -> Leases:
-        leases = self.acquire()
+        entered, leases = entered_before(self._cores.here(), self._specs), None
         try:
+            leases = self.acquire()
             self._blocks.enter(self._cores.here().world.who(), leases)
+            return leases
         except BaseException as error:  # of a signal handler: __exit__ will not be called
-            self._blocks.remove(leases)
-            leases.__exit__(type(error), error, None)
+            try:
+                if leases is not None:
+                    self._blocks.remove(leases)
+                    leases.__exit__(type(error), error, None)
+            finally:
+                restore(entered)
             raise
-        return leases
 
     def __exit__(
         self,
@@ -60,11 +79,22 @@ class Locks(LocksBase["Leases"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        leases = self._blocks.last(self._cores.here().world.who())
+        leases: Leases | None = None
+        levels: Sequence[int] = ()
         try:
+            leases = self._blocks.last(self._cores.here().world.who())
+            levels = levels_of(leases)
             leases.__exit__(kind, error, traceback)
+        except FencelockError:
+            raise
+        except BaseException:  # of a signal handler: nothing else will leave them
+            if leases is None:
+                leases = self._blocks.last(self._cores.here().world.who())
+            leave_later(leases, levels or levels_of(leases), error)
+            raise
         finally:
-            self._blocks.remove(leases)
+            if leases is not None:
+                self._blocks.remove(leases)
 
 
 class Leases(LeasesBase["Lease"]):
@@ -92,18 +122,18 @@ class Leases(LeasesBase["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        stack = ExitStack()
-        for lease in self.values():
-            stack.push(lease)
-        stack.callback(lambda: drive(leave_all(self.core, list(self.values()))))  # the first to run
+        levels: Sequence[int] = ()
         try:
+            levels = levels_of(self)
+            stack = ExitStack()
+            for lease in self.values():
+                stack.push(lease)
+            stack.callback(lambda: drive(leave_all(self.core, list(self.values()))))  # runs first
             stack.__exit__(kind, error, traceback)
         except FencelockError:
             raise
         except BaseException:  # of a signal handler: nothing else will leave the others
-            for lease in self.values():
-                if not hold_of(lease).released:
-                    self.core.lifecycle.release_later(hold_of(lease))
+            leave_later(self, levels or levels_of(self), error)
             raise
 
 

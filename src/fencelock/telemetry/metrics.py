@@ -49,7 +49,7 @@ METRICS: dict[str, Metric] = {
         "histogram", "How long locks were held, renewals included", ("engine", "group"), HOLD
     ),
     HELD: Metric("gauge", "Leases held now", ("engine", "group")),
-    WAITING: Metric("gauge", "Attempts that stand in a queue now", ("engine", "group")),
+    WAITING: Metric("gauge", "Attempts that wait in a queue now", ("engine", "group")),
     RENEWALS: Metric("counter", "Renewals that landed", ("engine",)),
     RENEWAL_SLACK: Metric(
         "histogram", "What was left of a lease when its renewal landed", ("engine",), SLACK
