@@ -74,7 +74,8 @@ class Postgresql(Server):
     def psql(self, statement: str, within: float = 60.0) -> str:
         """What the server's own shell prints for a statement."""
         command = [self.binary("psql"), "-XAtqc", statement, self.conninfo]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=within, check=True)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=within)
+        assert ran.returncode == 0, ran.stderr
         return ran.stdout.strip()
 
     def backends(self) -> list[int]:
@@ -172,8 +173,11 @@ class Standby(Postgresql):
         until(lambda: self.psql(ahead) == "t", "the standby to catch up")
 
     def promote(self) -> None:
-        """Make it a primary of its own."""
-        self.psql("SELECT pg_promote()", within=60.0)
+        """Make it a primary of its own.
+
+        A statement that waits for that may be cancelled, for what is replayed meanwhile.
+        """
+        self.psql("SELECT pg_promote(wait => false)")
         until(lambda: self.psql("SELECT pg_is_in_recovery()") == "f", "the standby to be promoted")
 
 

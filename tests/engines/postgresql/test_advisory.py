@@ -13,6 +13,7 @@ import pytest
 
 import fencelock
 from fencelock import Misconfigured, Unavailable, Unsupported
+from fencelock.engines._sql import server_queue
 from fencelock.engines.postgresql import holder_table
 from fencelock.engines.postgresql.keys import key_of
 from tests.engines.postgresql.advisory import Link, sessions, via
@@ -188,9 +189,10 @@ def test_a_full_lock_table_is_a_clear_error(flavor: str) -> None:
 
 
 def test_a_waiter_that_gave_up_before_the_server_had_heard_it_leaves_its_queue(
-    flavor: str, server: Postgresql, link: Link, table: str
+    flavor: str, server: Postgresql, link: Link, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server forgets a cancellation for which there is no statement yet."""
+    monkeypatch.setattr(server_queue, "CANCEL_S", SOON)  # else a stall would end its session
     stands = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = %s"
 
     async def scenario(lab: Lab) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fencelock import SessionEnded
+from fencelock import OutcomeUnknown, SessionEnded, Unavailable
+from fencelock.model import Busy, Grant, Request
 from tests.engines.postgresql.advisory import via
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
@@ -144,3 +145,66 @@ def test_a_short_try_that_fails_does_not_end_longer_leases(
         assert await long.release() is True
 
     run(flavor, scenario)
+
+
+def test_a_caller_whose_time_is_over_leaves_the_session_to_the_other_leases(
+    flavor: str, own_server: Postgresql
+) -> None:
+    """The server is silent for longer than that caller waits, and for less than the others do."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own_server.url("mode=advisory&request_timeout=30"))
+        rival = await lab.connect(own_server.url("mode=advisory"))
+        kept = await client.lock("kept", ttl=60).acquire()
+        async with client.lock("free", ttl=60):  # the statement of a try is prepared now
+            pass
+        await lab.until_held(client, "kept")  # from now on nothing is sent by itself
+        own_server.pause()
+        try:
+            for name in ("one", "two"):  # the second finds the first under way
+                with pytest.raises((OutcomeUnknown, Unavailable)):
+                    await client.lock(name, ttl=60).try_acquire()
+        finally:
+            own_server.resume()
+        for name in ("one", "two"):  # what the server granted meanwhile is given back
+            async with rival.lock(name, timeout=SOON):
+                pass
+        await lab.until(lambda: not client.owed, "all to be taken back")
+        await kept.renew()
+        kept.check()
+        async with client.lock("one", timeout=0):
+            assert await rival.lock("one").try_acquire() is None
+        async with rival.lock("one", timeout=0):
+            pass
+        assert await kept.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_try_that_is_repeated_after_no_reply_is_granted_once(own_server: Postgresql) -> None:
+    """A session would be granted the same lock again, and would keep it after its release."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own_server.url("mode=advisory&request_timeout=30"))
+        rival = await lab.connect(own_server.url("mode=advisory"))
+        kept = await client.lock("kept", ttl=60).acquire()
+        async with client.lock("free", ttl=60):  # the statement of a try is prepared now
+            pass
+        await lab.until_held(client, "kept")  # from now on nothing is sent by itself
+        core, request = client._core, Request("seat", "owner", 60.0)
+        own_server.pause()
+        try:
+            with core.world.until(core.world.now() + 0.3), pytest.raises(OutcomeUnknown):
+                await core.engine.acquire(request)
+            assert isinstance(await core.engine.acquire(Request("seat", "other", 60.0)), Busy)
+        finally:
+            own_server.resume()
+        grant = await core.engine.acquire(request)
+        assert isinstance(grant, Grant)
+        assert await rival.lock("seat").try_acquire() is None
+        assert await core.engine.release(grant) is True
+        async with rival.lock("seat", timeout=0):
+            pass
+        assert await kept.release() is True
+
+    run("sync", scenario)

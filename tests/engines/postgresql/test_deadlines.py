@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fencelock import AcquireTimeout, OutcomeUnknown, Unavailable
+from tests.engines.postgresql.gate import engine_of
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
 
@@ -82,3 +83,30 @@ def test_a_waiter_is_not_kept_by_a_server_that_began_to_hang(
             pass
 
     run(flavor, scenario)
+
+
+def test_a_waiter_that_listens_by_itself_is_not_kept_by_what_it_sends_for_all(
+    own_server: Postgresql,
+) -> None:
+    """A blocking caller that waits alone sends the heartbeats and the settles of its client."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own_server.url("request_timeout=60"))
+        rival = await lab.connect(own_server.url())
+        held = await rival.lock("held", ttl=60).acquire()
+        assert await client.lock("held").try_acquire(timeout=0.1) is None
+        listener = engine_of(client)._listener
+        waiting = lab.start(timed(client.lock("held", ttl=60, timeout=3.0).acquire()))
+        await lab.until(
+            lambda: waiting.done() or (listener._reading.locked() and not listener._on_duty)
+        )
+        own_server.pause()
+        try:
+            listener._settle_at = 0.0  # as if a lease that it waits for were over
+            lasted = await waiting.result(90.0)
+        finally:
+            own_server.resume()
+        assert lasted < 30.0, "it was kept for as long as the listener may wait for an answer"
+        await held.release()
+
+    run("sync", scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fencelock
+from fencelock._client import administration
 from fencelock.model import Finding
 from fencelock.sync import drive
 from tests.servers.pgbouncer import Pgbouncer
@@ -13,7 +14,7 @@ def diagnose(url: str) -> dict[str, Finding]:
     """The findings of an engine, by topic; the gravest of each."""
     grave = ["ok", "note", "warning", "problem"]
     with fencelock.connect(url) as client:
-        found = drive(client._core.diagnose())
+        found = drive(administration.diagnose(client._core))
     return {finding.topic: finding for finding in sorted(found, key=lambda f: grave.index(f.level))}
 
 
@@ -57,7 +58,7 @@ def test_a_crowded_server_is_told(own_server: Postgresql) -> None:
     own_server.restart()
     with fencelock.connect(own_server.url("mode=advisory")) as client:
         leases = [client.lock(f"seat:{n}", ttl=60).acquire() for n in range(110)]
-        found = {f.topic: f for f in drive(client._core.diagnose())}
+        found = {f.topic: f for f in drive(administration.diagnose(client._core))}
         assert found["lock table"].level == "warning"
         assert "mode=lease" in found["lock table"].advice
         for lease in leases:

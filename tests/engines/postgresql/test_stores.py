@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import fencelock
+from fencelock._client import administration
 from fencelock.errors import Denied, Misconfigured
 from fencelock.sync import drive
 from tests.faults.flavors import Lab, run
@@ -100,7 +101,7 @@ def test_the_doctor_says_where_the_locks_are_and_who_locks_elsewhere(
 ) -> None:
     def stores(options: str) -> list[tuple[str, str]]:
         with fencelock.connect(own_server.url(options)) as client:
-            found = drive(client._core.diagnose())
+            found = drive(administration.diagnose(client._core))
         return [(f.level, f.text) for f in found if f.topic == "store"]
 
     ((level, text),) = stores("")

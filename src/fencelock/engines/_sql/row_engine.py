@@ -25,6 +25,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple
 
+from ... import observe
 from ...engine import Address
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Request, granted
@@ -78,6 +79,8 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         self._once = ReleaseOnce(world, self._holds)
         self._expiry = HoldExpiry(world, self._holds, self._give_up)
         self._closing = False
+        self._warned = False
+        """Whether it was said that holders cannot be shown."""
         self._settle_s = 5.0
         """How many seconds a release waits for another that is under way."""
 
@@ -112,7 +115,10 @@ class RowEngine(ServerQueueEngine[T, Locked]):
 
     @abstractmethod
     async def _granted(self, request: Request, hold: TransactionHold[T]) -> None:
-        """Show the holder of a new hold to others, before its owner is told of it."""
+        """Show the holder of a new hold to others, before its owner is told of it.
+
+        If it fails, the lock is held all the same.
+        """
 
     @abstractmethod
     async def _heartbeat(self, hold: TransactionHold[T], grant: Grant) -> object:
@@ -151,8 +157,12 @@ class RowEngine(ServerQueueEngine[T, Locked]):
 
     async def _try(self, request: Request) -> Grant | Busy:
         asked_at = self.world.now()
-        transaction = await self._pool.begin(request.owner)
-        locked = await self._try_lock(request, transaction)
+        try:
+            transaction = await self._pool.begin(request.owner)
+            locked = await self._try_lock(request, transaction)
+        except FencelockError:  # after any other exception, ``withdraw`` cleans up
+            self._drop_loan(request.owner)
+            raise
         if locked is not None:
             return await self._hold(request, transaction, locked, asked_at)
         self._pool.end_loan(request.owner)
@@ -167,14 +177,28 @@ class RowEngine(ServerQueueEngine[T, Locked]):
         self._holds[owner] = hold
         self._pool.end_loan(owner)
         self._expiry.expect(hold.until)
-        await self._granted(request, hold)
+        try:
+            await self._granted(request, hold)
+        except FencelockError as error:  # the lock is held: it is only not known who holds it
+            if not self._warned:
+                self._warned = True
+                observe.warn(f"{request.name!r} is held, but nobody sees by whom: {error}")
         return granted(request.name, owner, fence, request.ttl, asked_at)
+
+    def _drop_loan(self, owner: str) -> None:
+        """End the connection of a call that failed: the server rolls back what it had locked."""
+        if (lent := self._pool.end_loan(owner)) is not None:
+            lent.drop()
 
     # Wait
 
     async def _wait_in_queue(self, request: Request) -> Grant | Busy:
         await self._before_waiting(request)
-        transaction = await self._pool.begin(request.owner)
+        try:
+            transaction = await self._pool.begin(request.owner)
+        except FencelockError:
+            self._drop_loan(request.owner)
+            raise
         waiter: Waiter[T, Locked] = Waiter(request, 0, transaction, self.world.now())
         await self._queue.join(waiter, lambda done: self._send_lock(request, transaction, done))
         self._pool.end_loan(request.owner)
@@ -340,8 +364,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
             useful = await self._queue.cancel(waiter)  # if interrupted here, it can be repeated
             if self._queue.waiters.pop(request.owner, None) is not None and useful:
                 await self._pool.undo(waiter.session)
-        if (lent := self._pool.end_loan(request.owner)) is not None:
-            lent.drop()  # its call was cancelled during a statement: the server rolls back
+        self._drop_loan(request.owner)  # its call was cancelled during a statement
         if (hold := self._holds.get(request.owner)) is not None:
             hold.failed = True
             await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))

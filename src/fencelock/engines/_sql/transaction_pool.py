@@ -64,6 +64,7 @@ class TransactionPool(Generic[T]):
         self._spare: list[T] = []
         self._lent: dict[str, T] = {}
         """By owner: connections of calls that have not returned, and may have been cancelled."""
+        self._closed = False
 
     async def begin(self, owner: str) -> T:
         """Begin a transaction, on a connection that no other owner uses."""
@@ -76,6 +77,8 @@ class TransactionPool(Generic[T]):
             else:
                 return transaction
         transaction = self._lent[owner] = await self._connect()
+        if self._closed:
+            transaction.drop()
         await self._begin(transaction)
         return transaction
 
@@ -99,11 +102,13 @@ class TransactionPool(Generic[T]):
 
     def put_back(self, transaction: T, used: bool) -> None:
         """Keep a connection whose transaction has ended, unless its holder has used it."""
-        if used or transaction.dead or len(self._spare) >= self._spare_max:
+        if used or self._closed or transaction.dead or len(self._spare) >= self._spare_max:
             transaction.drop()
         else:
             self._spare.append(transaction)
 
     def close(self) -> None:
-        for transaction in self._spare:
+        """End all connections, also those of calls that have not returned."""
+        self._closed = True
+        for transaction in [*self._spare, *self._lent.values()]:
             transaction.drop()

@@ -63,13 +63,13 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         self._expiry = HoldExpiry(world, self._holds, self._held.expire, self._chores)
         self._sessions.expect = self._expiry.expect
         self._unanswered: dict[str, Hold[Session]] = {}
-        """By owner: holds that the server may have granted to a cancelled call."""
+        """By owner: holds that the server may have granted to a call that did not wait for it."""
         self._contended: set[int] = set()
         """Keys whose last taker had to wait: trying them is most likely in vain."""
         self._closing = False
 
-    async def open(self) -> None:
-        await super().open()
+    async def _open(self) -> None:
+        await super()._open()
         await self._sessions.open()
 
     async def close(self) -> None:
@@ -94,6 +94,8 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
             return await self._again(request, hold)
         if (waiter := self._queue.waiters.get(request.owner)) is not None:
             return self._claim(waiter)
+        if request.owner in self._unanswered:
+            await self._take_back(request.owner)
         key = key_of(request.name) if request.key is None else request.key
         if request.queue or (request.waits and key in self._contended):
             return await self._wait_in_queue(request, key)
@@ -106,9 +108,11 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         asked_at, owner = self.world.now(), request.owner
         try:
             session, fence = await self._try_shared(request, key, asked_at)
-        except FencelockError:  # after any other exception, ``withdraw`` cleans up
-            self._unanswered.pop(owner, None)
-            self._held.free(key, owner)
+        except FencelockError as error:  # after any other exception, ``withdraw`` cleans up
+            doubt = self._unanswered.get(owner) if isinstance(error, OutcomeUnknown) else None
+            if doubt is None or doubt.session.dead:
+                self._unanswered.pop(owner, None)
+                self._held.free(key, owner)
             raise
         if fence is None:
             self._unanswered.pop(owner, None)
@@ -138,6 +142,21 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
             else:
                 return session, rows[0][0]
         raise Unavailable("no session lasts here; nothing happened")
+
+    async def _take_back(self, owner: str) -> None:
+        """Unlock what an owner's try may have been granted whose reply it did not wait for.
+
+        The session would otherwise be granted the lock a second time.
+        """
+        doubt = self._unanswered[owner]
+        try:
+            if not doubt.session.dead:
+                await doubt.session.execute(self._sql.unlock, doubt.key)
+        except FencelockError:
+            if not doubt.session.dead:
+                raise
+        self._unanswered.pop(owner, None)
+        self._held.free(doubt.key, owner)
 
     def _hold(
         self, request: Request, key: int, session: Session, fence: int, asked_at: float

@@ -40,6 +40,14 @@ class PostgresqlEngine(Engine):
         self._wire = _wire(world, self._settings)
 
     async def open(self) -> None:
+        """Connect to the database; close what was opened if it is of no use."""
+        try:
+            await self._open()
+        except BaseException:
+            await self._wire.close()
+            raise
+
+    async def _open(self) -> None:
         """Connect to the database, and create the tables and functions that are missing."""
         from .tables import (
             fence_counter,
@@ -55,7 +63,7 @@ class PostgresqlEngine(Engine):
         parts = {f"{names}_lift": partial(store, table, schema)}
         if mode == "lease":
             parts[f"{names}_tidy_shares"] = partial(shares, table, schema)
-            parts[f"{names}_take_all"] = partial(several, table, schema)
+            parts[f"{names}_take_together"] = partial(several, table, schema)
             parts[f"{names}_leave_queue"] = partial(leave_queue, table, schema)
         await self._make(names, parts)
         if mode == "advisory":

@@ -70,7 +70,7 @@ def unreachable(error: BaseException, where: str) -> FencelockError:
     text = " ".join(str(error).split())
     low = text.lower()
     if "authentication failed" in low or "pg_hba" in low or "no password" in low:
-        return Denied(f"{where} does not let us in: {text}")
+        return Denied(f"{where} refused the login: {text}")
     if "does not exist" in low or "invalid" in low or "certificate" in low:
         return Misconfigured(f"{where} cannot be used: {text}")
     return Unavailable(f"{where} cannot be reached; nothing happened. {text}")

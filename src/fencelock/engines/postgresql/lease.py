@@ -85,8 +85,8 @@ class LeaseEngine(PostgresqlEngine):
         self._contended: set[str] = set()
         """Names with a queue: the fast path would fail for them."""
 
-    async def open(self) -> None:
-        await super().open()
+    async def _open(self) -> None:
+        await super()._open()
         direct = self._wire.direct or self._settings.listen is not None
         if await self._shares.usable():
             self._inspector.kinds = [self._sql, self._shares.sql]

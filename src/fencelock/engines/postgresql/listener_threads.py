@@ -16,9 +16,10 @@ from ...wires.wakeup_pipe import WakeupPipe
 from ...world import Job, Signal, World
 from ..timer import NEVER
 from .listener import CLOSE_S, RECONNECT_S, Listener
+from .rows import Rows
 from .settings import Settings
-from .statements import Statements
-from .wire.connection_threads import ThreadConnection, connect, execute
+from .statements import Statement, Statements
+from .wire.connection_threads import ThreadConnection, connect, execute, time_left
 
 GLANCE_S = 0.5  # how long a blocking caller listens before it checks whether it still has to
 
@@ -141,23 +142,27 @@ class ThreadListener(Listener):
             self._notified(payload)
 
     def _send_due(self, connection: ThreadConnection, now: float) -> None:
-        values, timeout = (self.inbox,), self._settings.request_timeout
         if (listen := self._listen_to_changes()) is not None:
-            execute(connection, listen, (), timeout)
+            self._execute(connection, listen)
             self._listens_to_changes()
         if self._waiters.heartbeat_due(now):
             for sql in self._sql:
-                execute(connection, sql.heartbeat, values, timeout)
+                self._execute(connection, sql.heartbeat, self.inbox)
             self._settle_at = min(self._settle_at, now)
         if now >= self._settle_at:
-            parts = [execute(connection, sql.settle, values, timeout) for sql in self._sql]
+            parts = [self._execute(connection, sql.settle, self.inbox) for sql in self._sql]
             self._settled(parts, now)
+
+    def _execute(self, connection: ThreadConnection, statement: Statement, *values: object) -> Rows:
+        """Run a statement, in a waiting caller's thread not for longer than it wants to wait."""
+        timeout = time_left(self._world, self._settings.request_timeout)
+        return execute(connection, statement, values, timeout)
 
     def _connect(self) -> ThreadConnection:
         connection = connect(self._world, self._settings, self._settings.listen)
         inbox, listen = self._new_inbox()
-        execute(connection, listen, (), self._settings.request_timeout)
-        execute(connection, self._sql[0].listen, (inbox,), self._settings.request_timeout)
+        self._execute(connection, listen)
+        self._execute(connection, self._sql[0].listen, inbox)
         self._connection = connection
         self._connected(inbox)
         return connection

@@ -59,8 +59,8 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         )
         self._grants = 0
 
-    async def open(self) -> None:
-        await super().open()
+    async def _open(self) -> None:
+        await super()._open()
         await self._tidy()
 
     async def close(self) -> None:
@@ -77,14 +77,16 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         transaction = await self._wire.transaction()
         transaction.on_end(lambda: self._ended(transaction))
         try:
-            transaction.pid = integer((await transaction.execute(self._sql.lift))[0][1])
+            await transaction.execute(self._sql.lift)
         except BaseException:
             transaction.drop()
             raise
         return transaction
 
     async def _begin(self, transaction: Transaction) -> object:
-        return await transaction.execute(self._sql.begin)
+        ((pid, began),) = await transaction.execute(self._sql.begin)
+        transaction.pid, transaction.began = integer(pid), integer(began)
+        return None
 
     async def _roll_back(self, transaction: Transaction) -> object:
         return await transaction.execute(self._sql.roll_back)
@@ -130,7 +132,8 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         transaction.send_async(self._lock_one, self._what(request), answered)
 
     async def _cancel(self, transaction: Transaction, within: float) -> object:
-        return await self._wire.execute_soon(self._sql.cancel, transaction.pid, within=within)
+        which = transaction.pid, transaction.began
+        return await self._wire.execute_soon(self._sql.cancel, *which, within=within)
 
     def _what(self, request: Request) -> tuple[object, ...]:
         key = key_of(request.name) if request.key is None else request.key
@@ -177,7 +180,8 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
     async def _terminate(self, transaction: Transaction) -> None:
         try:
             if await transaction.execute_if_idle(self._sql.roll_back) is None:
-                await self._wire.execute(self._sql.terminate, transaction.pid)
+                which = transaction.pid, transaction.began
+                await self._wire.execute(self._sql.terminate, *which)
         except FencelockError:
             pass  # the server rolls back, once the connection is closed
         self._pool.put_back(transaction, used=True)

@@ -15,7 +15,7 @@ from ..timer import NEVER
 from .rows import Rows, integer
 from .settings import Settings
 from .statements import Statement, Statements
-from .wire import Session, Wire
+from .wire import Session, Undo, Wire
 
 GRACE_S = 1.0  # the server ends an idle session so much later than its shortest lease
 UNKNOWN = ""  # the limit is not known: the next statement sets it
@@ -111,11 +111,15 @@ class SessionPool:
         return "0" if shortest is None else f"{(shortest + GRACE_S) * 1000:.0f}"
 
     def try_lock(self, session: Session, key: int, ttl: float) -> Awaitable[Rows]:
-        """Take a lock if it is free; set the idle limit of its session only if it changes."""
-        limit = self.limit(session, ttl)
+        """Take a lock if it is free; set the idle limit of its session only if it changes.
+
+        The session would keep a lock whose fence was refused. No other owner of this client has
+        this key on that session, so unlocking it takes nothing from anybody.
+        """
+        limit, undo = self.limit(session, ttl), (self._sql.unlock, key)
         if limit == session.limit:
-            return session.execute(self._sql.try_lock, key)
-        return self._set_limit(session, limit, self._sql.try_lock_limited, key, limit)
+            return session.execute(self._sql.try_lock, key, undo=undo)
+        return self._set_limit(session, limit, self._sql.try_lock_limited, key, limit, undo=undo)
 
     def unlock(self, session: Session, owner: str, hold: Hold[Session]) -> Awaitable[Rows]:
         """Unlock. A session without any other lock keeps its idle limit for a while."""
@@ -147,7 +151,12 @@ class SessionPool:
         return self._set_limit(session, limit, self._sql.renew, *columns, limit)
 
     async def _set_limit(
-        self, session: Session, limit: str, statement: Statement, *values: object
+        self,
+        session: Session,
+        limit: str,
+        statement: Statement,
+        *values: object,
+        undo: Undo | None = None,
     ) -> Rows:
         """Run a statement that sets the idle limit, which is known once the reply has come.
 
@@ -157,7 +166,7 @@ class SessionPool:
         alone, session.limits_sent = not session.limits_sent, session.limits_sent + 1
         session.limit = UNKNOWN
         try:
-            rows = await session.execute(statement, *values)
+            rows = await session.execute(statement, *values, undo=undo)
         finally:
             session.limits_sent -= 1
         if alone and not session.limits_sent and rows and rows[0][0] is not None:

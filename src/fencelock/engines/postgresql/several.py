@@ -30,7 +30,7 @@ class Several:
             return None
         names, owners, ttls, *_ = map(list, zip(*requests, strict=True))
         asked_at = self._world.now()
-        take = (self._sql.take_all, names, owners, ttls, requests[0].meta, self._wire.alone)
+        take = (self._sql.take_together, names, owners, ttls, requests[0].meta, self._wire.alone)
         try:
             # Later statements of the first owner run after this; it is the first to be withdrawn.
             rows = await self._wire.execute(*take, owner=requests[0].owner)

@@ -20,8 +20,8 @@ UPDATE {t}_locks SET owner = '', claimed = false, expires_at = statement_timesta
 WHERE name = $1 AND owner = $2 AND NOT queued AND expires_at > statement_timestamp()
 RETURNING set_config('synchronous_commit', 'off', true)
 
--- statement: take_all, kind several
-SELECT * FROM {t}_take_all($1::text[], $2::text[], $3::float8[], $4, $5)
+-- statement: take_together, kind several
+SELECT * FROM {t}_take_together($1::text[], $2::text[], $3::float8[], $4, $5)
 
 -- statement: give_back_all, kind lazy
 UPDATE {t}_locks l SET owner = '', claimed = false, expires_at = statement_timestamp(), meta = ''

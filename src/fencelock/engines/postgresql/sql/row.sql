@@ -34,8 +34,11 @@ SELECT CASE WHEN $1::text IS NOT NULL AND pg_advisory_xact_lock($2::bigint)::tex
   extract(epoch FROM clock_timestamp() - statement_timestamp()),
   set_config('idle_in_transaction_session_timeout', $3, true)
 
+-- Begin, and return which transaction of which process it is: a pooler may give each transaction
+-- another process, and only inside it is that certain.
 -- statement: begin, once
-BEGIN ISOLATION LEVEL READ COMMITTED
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT pg_backend_pid(), (extract(epoch FROM now()) * 1000000)::bigint
 
 -- statement: commit, once
 COMMIT
@@ -53,7 +56,7 @@ ROLLBACK
 SELECT 1
 
 -- statement: lift, once
-SELECT {c}_lift(), pg_backend_pid()
+SELECT {c}_lift()
 
 -- statement: make_row
 INSERT INTO {t}_rows VALUES ($1) ON CONFLICT (name) DO NOTHING
@@ -92,11 +95,15 @@ WHERE pg_xact_status(xid::xid8) = 'in progress'
 -- statement: status
 SELECT pg_xact_status($1::text::xid8)
 
+-- A signal reaches a process only while it is in that very transaction: it may serve another client
+-- after that, if a pooler stands between.
 -- statement: terminate
-SELECT pg_terminate_backend($1::int, 1000)
+SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
+WHERE pid = $1::int AND (extract(epoch FROM xact_start) * 1000000)::bigint = $2::bigint
 
 -- statement: cancel
-SELECT pg_cancel_backend($1::int)
+SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+WHERE pid = $1::int AND (extract(epoch FROM xact_start) * 1000000)::bigint = $2::bigint
 
 -- statement: whose
 SELECT owner, fence, meta FROM {t}_holders

@@ -4,7 +4,9 @@
 --
 -- While it has rows locked, this waits for no transaction but one that is inserting a row for the
 -- same name: so one that locks rows in another order, one after another, causes no deadlock.
-CREATE OR REPLACE FUNCTION {t}_take_all(
+-- Such a wait may be long, and rows may be removed meanwhile: so the floor that the new rows began
+-- with may be too low, and is read once more when all rows are locked.
+CREATE OR REPLACE FUNCTION {t}_take_together(
   p_names text[], p_owners text[], p_ttls double precision[], p_meta text, p_alone boolean
 ) RETURNS TABLE (r_name text, r_fence bigint, r_holder text) AS $$
 DECLARE
@@ -28,7 +30,8 @@ BEGIN
   END LOOP;
   IF v_free = cardinality(p_names) THEN
     RETURN QUERY WITH taken AS (
-      UPDATE {t}_locks l SET owner = w.owner, fence = greatest(l.fence + 1, {us}), ttl = w.ttl,
+      UPDATE {t}_locks l SET owner = w.owner, ttl = w.ttl,
+        fence = greatest(l.fence + 1, {us}, (SELECT last_value + 1 FROM {t}_floor)),
         since = clock_timestamp(), claimed = true, meta = p_meta, inbox = '',
         expires_at = clock_timestamp() + w.ttl * interval '1 second'
       FROM unnest(p_names, p_owners, p_ttls) AS w (name, owner, ttl) WHERE l.name = w.name

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..rows import Rows
 from ..statements import Statement, Statements
@@ -15,6 +15,10 @@ from ..statements import Statement, Statements
 if TYPE_CHECKING:
     from ....world import World
     from ..listener import Listener
+
+Undo: TypeAlias = tuple[Statement, object]
+"""A statement with its only value. It undoes what another one has done that was refused after that:
+a session's advisory lock outlives the transaction that took it."""
 
 
 class Session(Protocol):
@@ -32,7 +36,11 @@ class Session(Protocol):
     """How many statements that set the limit are under way."""
     dead: bool
 
-    async def execute(self, statement: Statement, *values: object) -> Rows: ...
+    async def execute(
+        self, statement: Statement, *values: object, undo: Undo | None = None
+    ) -> Rows:
+        """Run one statement in a transaction of its own; run ``undo`` if the server refuses it."""
+        ...
 
     def send_async(
         self,
@@ -60,6 +68,9 @@ class Transaction(Protocol):
     """A connection of the driver's, whose transaction the caller may join."""
 
     pid: int
+    """The process id of the backend that runs its latest transaction."""
+    began: int
+    """When that transaction began, in microseconds of the server's clock."""
     dead: bool
 
     @property

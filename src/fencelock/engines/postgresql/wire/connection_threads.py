@@ -11,6 +11,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....wires.poll import READ, WRITE, Poll, new_poll, wait_for
 from ....wires.wakeup_pipe import WakeupPipe
 from ....world import World
 from ..errors import PREPARED, RETRIED, Refused, lost, refusal, unreachable
@@ -19,7 +20,6 @@ from ..settings import Settings
 from ..statements import Statement
 from .connection import Connection, rows_of, text
 from .permits import Permit
-from .poll import READABLE, WRITABLE, Poll, new_poll, wait_for
 from .session_setup import is_direct, setup_statement
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class ThreadConnection(Connection):
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
         self._poll = new_poll()
-        self._poll.register(self.pgconn.socket, READABLE)
+        self._poll.register(self.pgconn.socket, READ)
         self._listening: Poll | None = None
         self._rows: Rows = []
         self._refused: Refused | None = None
         self.fresh_until = 0.0
         """Until then its life need not be checked: the server has just answered."""
         self.busy = False
-        """Whether a result is under way. It stays so if an exception interrupted the caller."""
+        """Whether a result is under way. It stays so if the caller was interrupted or left."""
         self.permit: Permit | None = None
         """The permit by which it counts in the size of its pool."""
 
@@ -104,7 +104,7 @@ class ThreadConnection(Connection):
     def _flush(self, request_timeout: float) -> None:
         give_up = time.monotonic() + request_timeout
         while self.pgconn.flush():
-            if not wait_for(self.pgconn.socket, WRITABLE, give_up - time.monotonic()):
+            if not wait_for(self.pgconn.socket, WRITE, give_up - time.monotonic()):
                 raise TimeoutError(f"the server took nothing more for {request_timeout:g} s")
 
     def drain(self, request_timeout: float) -> None:
@@ -151,8 +151,8 @@ class ThreadConnection(Connection):
         if notice is None:  # else it came along with the result of a statement
             if self._listening is None:
                 self._listening = new_poll()
-                self._listening.register(pgconn.socket, READABLE)
-                self._listening.register(wakeup.descriptor, READABLE)
+                self._listening.register(pgconn.socket, READ)
+                self._listening.register(wakeup.descriptor, READ)
             if not (ready := self._listening.poll(max(0.0, timeout) * 1000)):
                 return []
             for descriptor, _ in ready:
@@ -247,7 +247,7 @@ def _establish(words: dict[str, str], seconds: float) -> PGconn:
                 return pgconn
             if step == pq.PollingStatus.FAILED:
                 break
-            mask = READABLE if step == pq.PollingStatus.READING else WRITABLE
+            mask = READ if step == pq.PollingStatus.READING else WRITE
             if not wait_for(pgconn.socket, mask, give_up - time.monotonic()):
                 raise TimeoutError(f"it did not answer within {seconds:.3g} s")
         raise psycopg.OperationalError(pgconn.get_error_message())
@@ -262,8 +262,12 @@ def execute(
     values: Sequence[object],
     request_timeout: float,
     tries: int = TRIES_MAX,
+    keep: bool = False,
 ) -> Rows:
-    """Run a statement, with retries, and raise errors of ours. A failed connection is dropped."""
+    """Run a statement, with retries, and raise errors of ours. A failed connection is dropped.
+
+    With ``keep``, one whose reply has not come in time is left as it is, ``busy``.
+    """
     give_up = 0.0
     for attempt in range(1, tries + 1):
         try:
@@ -282,6 +286,7 @@ def execute(
                 connection.drop()
             raise refusal(error) from None
         except (psycopg.Error, OSError) as error:
-            connection.drop()
+            if not (keep and isinstance(error, TimeoutError)):
+                connection.drop()
             raise lost(error) from error
     raise AssertionError("unreachable")

@@ -14,12 +14,13 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ....wires.disconnect_monitor import Hangups
 from ..errors import Refused, lost, refusal
 from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement
+from . import Undo
 from .connection import shut
 from .connection_aio import AioConnection, Call
 
@@ -50,15 +51,33 @@ class AioSession:
         """Set the session's only connection."""
         self._connection = connection
 
-    async def execute(self, statement: Statement, *values: object) -> Rows:
-        """Run one statement in a transaction of its own."""
+    async def execute(
+        self, statement: Statement, *values: object, undo: Undo | None = None
+    ) -> Rows:
+        """Run one statement in a transaction of its own; run ``undo`` if the server refuses it."""
         if self.dead:
             raise Unavailable("the session has ended; nothing happened")
+        try:
+            return await self._send(statement, values)
+        except EngineError:
+            if undo is not None:
+                await self._undo(undo)
+            raise
+
+    async def _undo(self, undo: Undo) -> None:
+        """Undo what a refused statement has done all the same; end the session if that fails."""
+        statement, *values = undo
+        try:
+            await self._send(statement, tuple(values))
+        except FencelockError:
+            self.drop()
+
+    def _send(self, statement: Statement, values: tuple[object, ...]) -> asyncio.Future[Rows]:
         future: asyncio.Future[Rows] = self._loop.create_future()
         self._pending.append(Call(statement, values, "", future))
         if len(self._pending) == 1:
             self._loop.call_soon(self._go)
-        return await future
+        return future
 
     def send_async(
         self,
@@ -133,7 +152,7 @@ class AioTransaction:
         self._ended: Callable[[], None] | None = None
         self._request_timeout = request_timeout
         self._tasks: set[asyncio.Task[Rows]] = set()
-        self.pid = 0
+        self.pid = self.began = 0
         self.dead = False
 
     def on_end(self, ended: Callable[[], None]) -> None:
@@ -203,6 +222,8 @@ class AioTransaction:
         cursor = psycopg.AsyncRawCursor(self.connection)
         try:
             await cursor.execute(statement.sql.encode(), values or None)
+            while cursor.nextset():
+                pass  # of several statements, the rows of the last
             if cursor.description is None:
                 return []
             return [tuple(map(_bytes, row)) for row in await cursor.fetchall()]

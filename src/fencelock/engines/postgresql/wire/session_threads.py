@@ -1,8 +1,9 @@
 """A session under threads: one connection for its whole life, whose end is the end of its locks.
 
-Threads use it in turn. A statement without a timeout waits for a lock in the server's own queue,
-and the poller waits for its result: one thread of a client for all such sessions. Another thread
-notices when an idle session ends.
+Threads use it in turn. A caller whose time is over leaves its statement under way, if the session
+has locks: the next caller reads the result first. A statement without a timeout waits for a lock in
+the server's own queue, and the poller waits for its result: one thread of a client for all such
+sessions. Another thread notices when an idle session ends.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ from collections.abc import Callable
 import psycopg
 from psycopg import pq
 
-from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ....wires.daemon_thread import start_daemon
 from ....wires.disconnect_monitor import Hangups
+from ....wires.poll import READ, new_poll
 from ....wires.wakeup_pipe import WakeupPipe
 from ....world import World, snapshot
 from ..errors import Refused, lost, refusal
 from ..rows import Rows
 from ..statements import Statement
+from . import Undo
 from .connection import shut
 from .connection_threads import TRIES_MAX, ThreadConnection, execute, time_left
 from .permits import Permit, Permits
-from .poll import READABLE, new_poll
+
+UNDO_S = 1.0
 
 
 class Poller:
@@ -47,7 +51,7 @@ class Poller:
         with self._mutex:
             socket = connection.pgconn.socket
             self._sent[socket] = (connection, done)
-            self._poll.register(socket, READABLE)
+            self._poll.register(socket, READ)
             if not self._runs:  # set by the thread itself, which no exception can interrupt
                 start_daemon(self._run, "fencelock-poller")
         self._wakeup.wake()
@@ -69,7 +73,7 @@ class Poller:
         with self._mutex:
             if self._runs:  # a second thread was started before the first one had set this
                 return
-            self._poll.register(self._wakeup.open(), READABLE)
+            self._poll.register(self._wakeup.open(), READ)
             self._runs = True
         while not self._closed:
             for socket, _ in self._poll.poll():
@@ -137,6 +141,8 @@ class ThreadSession:
         self.limit = "0"
         self.limits_sent = 0
         self.dead = False
+        self._caller = 0
+        """The id of the thread that runs a statement, or 0."""
         self._sent: Callable[[Rows | Exception], None] | None = None
         self._ended: Callable[[], None] | None = None
 
@@ -162,29 +168,61 @@ class ThreadSession:
         if ended is not None:
             ended()
 
-    async def execute(self, statement: Statement, *values: object) -> Rows:
-        """Run one statement in a transaction of its own."""
+    async def execute(
+        self, statement: Statement, *values: object, undo: Undo | None = None
+    ) -> Rows:
+        """Run one statement in a transaction of its own; run ``undo`` if the server refuses it."""
         permit = Permit(sys._getframe())  # pyright: ignore[reportPrivateUsage]
         try:
             if not self._permits.take(permit, time_left(self._world, self._request_timeout)):
                 raise Unavailable("the session was busy for too long; nothing happened")
+            self._caller = threading.get_ident()
             if self._connection.busy and not self.dead:
                 self._drain()
             if self.dead or self._connection.stale():
                 self.drop()
                 raise Unavailable("the session has ended; nothing happened")
             request_timeout = time_left(self._world, self._request_timeout)
-            return execute(self._connection, statement, values, request_timeout, self._tries)
+            try:
+                keep = self._outlives(request_timeout)
+                return execute(
+                    self._connection, statement, values, request_timeout, self._tries, keep
+                )
+            except EngineError:
+                if undo is not None:
+                    self._undo(undo)
+                raise
         finally:
             if self._connection.broken:
                 self.drop()
+            if self._caller == threading.get_ident():
+                self._caller = 0
             self._permits.give(permit)
 
-    def _drain(self) -> None:
-        """Read the result of a call that was interrupted, so that no other call takes it."""
+    def _undo(self, undo: Undo) -> None:
+        """Undo what a refused statement has done all the same; end the session if that fails."""
+        statement, *values = undo
         try:
-            self._connection.drain(time_left(self._world, self._request_timeout))
-        except (psycopg.Error, OSError):
+            execute(self._connection, statement, values, UNDO_S)
+        except FencelockError:
+            self._connection.drop()
+
+    def _outlives(self, seconds: float) -> bool:
+        """Return whether the session goes on if no reply comes in the time of one caller.
+
+        It has leases of others, who may have more time. Whoever waits for as long as
+        ``request_timeout`` ends it.
+        """
+        return bool(self.holds) and seconds < self._request_timeout
+
+    def _drain(self) -> None:
+        """Read the result of a call that was interrupted or left, so that no other takes it."""
+        seconds = time_left(self._world, self._request_timeout)
+        try:
+            self._connection.drain(seconds)
+        except (psycopg.Error, OSError) as error:
+            if isinstance(error, TimeoutError) and self._outlives(seconds):
+                raise Unavailable("the session was silent; nothing happened") from error
             self.drop()
 
     def send_async(
@@ -249,6 +287,7 @@ class ThreadTransaction(ThreadSession):
     ) -> None:
         super().__init__(world, ThreadConnection(connection.pgconn), request_timeout, poller)
         self.connection = connection
+        self.began = 0
         self._user = 0
         """The id of the thread of ours that has the driver's lock of the connection, or 0."""
 
@@ -275,10 +314,11 @@ class ThreadTransaction(ThreadSession):
             self._end()
 
     def drop(self) -> None:
-        """End the connection; if the holder is using it, shut its socket: the statement fails."""
-        if self._user == threading.get_ident():
+        """End the connection; if another thread uses it, shut its socket: its statement fails."""
+        me = threading.get_ident()
+        if self._user == me:
             super().drop()
-        elif self._begin():
+        elif self._caller in (0, me) and self._begin():
             try:
                 super().drop()
             finally:
