@@ -14,10 +14,11 @@ import pytest
 
 import fencelock
 from fencelock import aio
+from fencelock._client import policy
 from fencelock.engines.mysql.get_lock import GetLockSql
 from fencelock.engines.mysql.tables import ADVISORY
 from fencelock.model import Busy, Request
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, run
 from tests.servers.mariadb import SqlServer
 from tests.servers.proxy import Proxy
 
@@ -36,10 +37,10 @@ class Crowd:
         (self.session,) = engine._sessions._all
 
     @classmethod
-    async def begin(cls, lab: Lab, url: str, table: str, **options: Any) -> Crowd:
+    async def begin(cls, lab: Lab, url: str, table: str, ttl: float = 30, **options: Any) -> Crowd:
         options = {"request_timeout": 30, **options}  # nobody gives up while the session is busy
         client = await lab.connect(url, mode="advisory", table=table, pool=2, **options)
-        return cls(lab, client, await client.lock(f"{table}:kept").acquire(), table)
+        return cls(lab, client, await client.lock(f"{table}:kept", ttl=ttl).acquire(), table)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -50,6 +51,13 @@ class Crowd:
             yield
         finally:
             self.session.mutex.release(turn)
+
+    def is_idle(self) -> bool:
+        """Whether nobody uses the session, nor has a request under way on it."""
+        if (turn := self.session.mutex.try_acquire()) is None:
+            return False
+        self.session.mutex.release(turn)
+        return True
 
     async def queued(self, count: int) -> None:
         await self.lab.until(lambda: len(self.session.mutex._queue) == count, "all must queue")
@@ -244,3 +252,103 @@ def test_a_client_uses_no_more_connections_than_its_pool_has(
 def _shown(server: SqlServer, table: str) -> int:
     rows = server.ask(f"SELECT COUNT(*) FROM {ADVISORY}_holders WHERE name LIKE '{table}:%'")
     return int(rows[0][0])
+
+
+@contextmanager
+def silent(proxy: Proxy) -> Iterator[None]:
+    """The server is silent for the time of a block."""
+    proxy.block()
+    try:
+        yield
+    finally:
+        proxy.heal()
+
+
+def test_a_caller_whose_time_is_over_leaves_the_session_to_the_others(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """Nothing is left held for it, either."""
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            crowd = await Crowd.begin(lab, server.url(port=proxy.port), table, ttl=600)
+            number, name = crowd.session.number, crowd.names[0]
+            with silent(proxy):
+                with pytest.raises(fencelock.FencelockError):
+                    await crowd.client.lock(name, ttl=600).try_acquire()
+                assert crowd.kept
+            await lab.until(crowd.is_idle, "what was asked for in silence must have been answered")
+            await lab.until(lambda: sessions_of(server, [name]) == [None], "nothing may be held")
+            again = await crowd.client.lock(name, ttl=600, timeout=20).acquire()
+            assert sessions_of(server, [f"{table}:kept", name]) == [number] * 2
+            for lease in (again, crowd.kept):
+                assert await lease.release() is True
+
+        run(flavor, scenario)
+
+
+def test_a_release_that_is_not_answered_in_time_goes_on_and_costs_the_others_nothing(
+    server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "RELEASE_S", 0.2)
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            crowd = await Crowd.begin(lab, server.url(port=proxy.port), table, ttl=600)
+            name = crowd.names[0]
+            lease = await crowd.client.lock(name, ttl=600).acquire()
+            with silent(proxy), pytest.raises(fencelock.OutcomeUnknown):
+                await lease.release()
+            await lab.until(lambda: sessions_of(server, [name]) == [None], "it must be released")
+            crowd.kept.check()
+            assert await crowd.kept.release() is True
+
+        run("sync", scenario)
+
+
+def test_a_session_that_stays_silent_ends_with_its_locks(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """What was asked for on it is held by nobody, and can be had from another session."""
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            url = server.url(port=proxy.port)
+            crowd = await Crowd.begin(lab, url, table, ttl=4, request_timeout=2)
+            name = crowd.names[0]
+            proxy.block()
+            with pytest.raises(fencelock.FencelockError):
+                await crowd.client.lock(name, ttl=4).try_acquire()
+            assert await crowd.kept.lost.wait(SOON)
+            engine: Any = crowd.client._core.engine
+            await lab.until(lambda: crowd.session not in engine._sessions._all, "it must end")
+            proxy.reset()
+            proxy.heal()
+            lease = await crowd.client.lock(name, ttl=600, timeout=SOON).acquire()
+            assert await lease.release() is True
+
+        run(flavor, scenario)
+
+
+def test_a_release_that_is_cancelled_goes_on_and_costs_the_others_nothing(
+    server: SqlServer, table: str
+) -> None:
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            crowd = await Crowd.begin(lab, server.url(port=proxy.port), table, ttl=600)
+            engine: Any = crowd.client._core.engine
+            name = crowd.names[0]
+            lease = await crowd.client.lock(name, ttl=600).acquire()
+            with silent(proxy):
+                task = asyncio.create_task(engine.release(lease._hold.grant))
+                await lab.until(proxy.waiting, "the request")
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await lab.until(lambda: sessions_of(server, [name]) == [None], "it must be released")
+            crowd.kept.check()
+            for one in (lease, crowd.kept):
+                assert await one.release() is True
+
+        run("asyncio", scenario)

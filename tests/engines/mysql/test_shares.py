@@ -369,8 +369,7 @@ def test_unused_names_go_and_their_fences_do_not_go_back(
         engine = engine_of(client)
 
         def clean_up() -> None:
-            engine._shares._clean_up_at = 0.0
-            drive(engine._shares.clean_up(engine.world.now()))
+            drive(engine._shares.cleanup._run())
 
         drive(engine.release(drive(take(client, ONE))))
         left = drive(take(client, READ, "left"))
@@ -547,7 +546,7 @@ def test_a_server_without_window_functions_has_no_shares() -> None:
         ("10.6.1-MariaDB-log", True),
         ("11.4.2-MariaDB", True),
     ):
-        assert Server({"version": version}).has_window_functions is shared, version
+        assert Server({"version": version}).skips_locked is shared, version
 
 
 def record_looks(engine: Any) -> list[str]:

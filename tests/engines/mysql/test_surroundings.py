@@ -11,6 +11,7 @@ import pytest
 
 import fencelock
 import fencelock.aio
+from fencelock._client import administration
 from tests.engines.mysql.conftest import Set
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import SqlServer
@@ -183,4 +184,4 @@ def test_a_server_with_a_binary_log_may_forget_in_a_failover(
 def _examine(client: fencelock.Client) -> list[fencelock.model.Finding]:
     from fencelock.worlds.threads import drive
 
-    return drive(client._core.diagnose())
+    return drive(administration.diagnose(client._core))

@@ -73,8 +73,7 @@ def _clean_up(client: fencelock.Client) -> None:
     from fencelock.worlds.threads import drive
 
     engine: Any = client._core.engine
-    engine._clean_up_at = 0.0
-    drive(engine._clean_up(client._core.world.now()))
+    drive(engine._cleanup._run())
 
 
 def _names(server: SqlServer, table: str) -> list[bytes]:

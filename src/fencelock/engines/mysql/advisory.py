@@ -75,6 +75,7 @@ class AdvisoryEngine(MysqlEngine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         lock = lock_name(request.name)
+        await self._requests.settled(lock, request.owner)
         if request.queue:  # before the lookup: a release wakes only those that are queued
             self._queues.join(lock, request)
         hold = self._held.get(lock)

@@ -15,7 +15,7 @@ from .wire.codec import Row
 from .wire.connection import Connection
 
 ROOM_ADVICE = "raise max_connections: a client that cannot connect can neither lock nor renew"
-CLOCK_ADVICE = "leases do not mind, and fences follow the server's; set one of them right"
+CLOCK_ADVICE = "leases are not affected, and fences use the server's clock: set the wrong clock"
 _OTHERS = (  # tables with locks that the account can see
     "SELECT CONCAT(table_schema,'.',table_name),table_schema=DATABASE() FROM"
     " information_schema.columns WHERE column_name='fence'"
@@ -101,7 +101,11 @@ def _proxy(server: Server, same: bool, settings: Settings) -> list[Finding]:
         return []
     text = "a proxy stands between us and the server, and may change sessions under us"
     if settings.mode == "lease":
-        return [Finding("note", "proxy", text, "mode=lease does not mind, if it leads to one node")]
+        return [
+            Finding(
+                "note", "proxy", text, "mode=lease is not affected if the proxy leads to one node"
+            )
+        ]
     advice = "connect to the server itself, or use mode=lease"
     return [Finding("warning" if same else "problem", "proxy", text, advice)]
 

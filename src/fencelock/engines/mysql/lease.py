@@ -15,6 +15,7 @@ from ...errors import FencelockError
 from ...model import Busy, Gone, Grant, Holding, Request, Share, State, Traits, granted, renewed
 from ...world import Signal, World
 from . import lease_sql
+from .cleanup import Cleanup
 from .engine import MysqlEngine
 from .lease_sql import LeaseSql
 from .listener import Listener
@@ -28,8 +29,6 @@ LOOK_S = 60.0  # the listener wakes all waiters; this is the fallback
 CONTENDED_MAX = 1000
 KNOWN_S = 30.0  # half of the time for which the row of a free name stays
 KNOWN_MAX = 10_000
-CLEAN_UP_S = 30.0
-CLEAN_UP_MAX = 100
 
 
 class LeaseEngine(MysqlEngine):
@@ -60,22 +59,26 @@ class LeaseEngine(MysqlEngine):
         """Names that others wait for, too; True where the ``queued`` flag was seen up."""
         self._known_until: dict[str, float] = {}
         """Until when the row of a name is certain to exist, by name."""
-        self._clean_up_at = world.now() + CLEAN_UP_S
+        self._cleanup = Cleanup(world, settings, wire, "locks", self._settle)
 
     def traits_on(self, server: Server) -> Traits:
-        traits = LeaseEngine.traits._replace(shared=server.has_window_functions)
+        traits = LeaseEngine.traits._replace(shared=server.skips_locked)
         if server.durable:
             return traits
         advice = "set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants"
         return traits._replace(safety="efficiency", durable=False, advice=advice)
 
+    def begin(self, server: Server) -> None:
+        for cleanup in (self._cleanup, self._shares.cleanup):
+            cleanup.begin(server.skips_locked)
+
     async def close(self) -> None:
-        for part in (self._listener, self._shares, self._observers):
+        for part in (self._listener, self._shares, self._observers, self._cleanup):
             await part.close()
         self.close_nowait()
 
     def close_nowait(self) -> None:
-        for part in (self._listener, self._shares, self._observers):
+        for part in (self._listener, self._shares, self._observers, self._cleanup):
             part.close_nowait()
         self._pool.close()
         self._renewals.close()
@@ -170,7 +173,7 @@ class LeaseEngine(MysqlEngine):
     async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         replies = await self._renewals.query(self._sql.renew(grants))
-        await self._clean_up(now)
+        self._cleanup.start_if_due(now)
         return lease_sql.read_renewals(replies, renewed(grants, now))
 
     # Release
@@ -196,8 +199,8 @@ class LeaseEngine(MysqlEngine):
             if reply.affected:
                 now = self.world.now()
                 self._remember_row(name, now)
-                if now >= self._clean_up_at:
-                    await self._clean_up(now)
+                if now >= self._cleanup.due_at:
+                    self._cleanup.start_if_due(now)
                 return True
         else:
             tell = self._listener.has_waiters
@@ -229,17 +232,9 @@ class LeaseEngine(MysqlEngine):
             self._known_until.clear()
         self._known_until[name] = now + KNOWN_S
 
-    async def _clean_up(self, now: float) -> None:
-        """Remove the rows of unused names, at most every ``CLEAN_UP_S``."""
-        if now < self._clean_up_at:
-            return
-        self._clean_up_at = now + CLEAN_UP_S * (1 + self.world.random())
-        try:
-            replies = await self._renewals.query(self._sql.clean_up())
-            for (name,) in replies[-1].rows[:CLEAN_UP_MAX]:
-                await self._take_out(lease_sql.words(name), "-", self._renewals)
-        except FencelockError:
-            pass  # another client, or the next clean-up, does it
+    async def _settle(self, name: str, pool: Pool) -> None:
+        """Settle the queue of a name that nobody has used for a while."""
+        await self._take_out(name, "-", pool)
 
     # Inspect and administer
 
@@ -265,7 +260,7 @@ class LeaseEngine(MysqlEngine):
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         await self._memos.remember(name, item, number, keep)
-        await self._shares.clean_up(self.world.now())
+        self._shares.cleanup.start_if_due(self.world.now())
 
     async def recall(self, name: str) -> Mapping[str, int]:
         return await self._memos.recall(name)

@@ -51,7 +51,6 @@ class LeaseSql:
             now=NOW,
             claim_us=CLAIM_US,
             forget=FORGET_US,
-            unused=UNUSED_US,
             wakeup_lock=WAKEUP_LOCK,
         )
 
@@ -156,7 +155,7 @@ class LeaseSql:
             return self._sql["heartbeat_of"] % {"o": text(owners[0])}
         return self._sql["heartbeat"] % {"inbox": text(inbox)}
 
-    # Renewal, revocation, inspection, clean-up
+    # Renewal, revocation, inspection
 
     def renew(self, grants: Sequence[Grant]) -> str:
         """Extend all in one packet; the last reply has the owners that still hold."""
@@ -198,14 +197,6 @@ class LeaseSql:
     def scan(self, prefix: str) -> str:
         """Read who holds names that begin with a prefix."""
         return self._sql["scan"] % {"size": len(prefix.encode()), "n": text(prefix)}
-
-    def clean_up(self) -> str:
-        """Remove unused rows. The last reply has names whose queue is to be settled.
-
-        A row is removed only if an earlier clean-up raised the fence above it: longer ago than any
-        statement lasts that may have read the old fence.
-        """
-        return self._sql["clean_up"]
 
 
 def _wish(request: Request) -> dict[str, object]:

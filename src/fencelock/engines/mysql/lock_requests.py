@@ -7,6 +7,7 @@ was granted, it is released or its session is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from weakref import WeakValueDictionary
 
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
@@ -14,7 +15,8 @@ from ...model import Grant, Request, granted
 from ...world import Signal, World
 from .get_lock import GetLockSql, is_interrupted
 from .held_locks import HeldLocks
-from .wire.session_pool import Session, SessionPool, idle_limit
+from .wire.codec import Reply, ServerError
+from .wire.session_pool import LentSession, Session, SessionPool, idle_limit
 
 SETTLE_S = 5.0
 
@@ -106,33 +108,69 @@ class LockRequests:
             one.error = error.with_traceback(None)  # its frames refer to ``one``: a cycle
 
     async def _take(self, one: LockRequest, wait: float) -> None:
-        limit, known = idle_limit(one.request.ttl), False
+        limit, known, goes_on = idle_limit(one.request.ttl), False, False
         try:
             lent = await self._sessions.lend(limit)
             one.at = self._world.now()
             try:
-                one.fence = await self.get_lock(lent.session, one.lock, limit, wait)
-                if one.fence:
-                    until = one.at + one.request.ttl
-                    self._held.add(lent.session, one.request, one.lock, one.fence, one.at, until)
+                fence = await self.get_lock(lent.session, one.lock, limit, wait)
+                self._register(one, lent.session, fence)
                 known = True
-            except FencelockError:
+            except FencelockError as error:
+                goes_on = isinstance(error, OutcomeUnknown) and self._go_on(one, lent)
                 known = True
                 raise
             finally:
                 if not known:  # a signal handler has raised: the session may have an unknown lock
                     self._sessions.drop(lent.session)
-                self._sessions.give_back(lent)
+                if not goes_on:
+                    self._sessions.give_back(lent)
         finally:
+            if not goes_on:
+                self.end(one)
+
+    def _register(self, one: LockRequest, session: Session, fence: int) -> None:
+        """Register what a request was granted, if anything."""
+        if fence:
+            until = one.at + one.request.ttl
+            self._held.add(session, one.request, one.lock, fence, one.at, until)
+        one.fence = fence
+
+    def _go_on(self, one: LockRequest, lent: LentSession) -> bool:
+        """Go on with a request whose caller's time is over, if it is under way."""
+        if not lent.session.connection.under_way:
+            return False
+        try:
+            self._world.spawn(self._finish(one, lent), "fencelock-request")
+        except RuntimeError:  # no thread can be started
+            self._sessions.drop(lent.session)
+            return False
+        return True
+
+    async def _finish(self, one: LockRequest, lent: LentSession) -> None:
+        """Register what the server answers later: the owner, which was told nothing, releases it
+        or requests it again."""
+        try:
+            work = self._sessions.finish(lent.session)
+            self._register(one, lent.session, await self._fence(lent.session, one.lock, work))
+        except FencelockError:
+            pass  # nothing is held, or the session was dropped
+        finally:
+            self._sessions.give_back(lent)
             self.end(one)
 
     async def get_lock(self, session: Session, lock: str, limit: int, wait: float) -> int:
         """Have the server grant a lock to a session; return the fence, or 0 when it did not."""
+        work = self._sessions.query(session, self._sql.acquire(lock, wait), limit, wait)
+        return await self._fence(session, lock, work)
+
+    async def _fence(self, session: Session, lock: str, work: Awaitable[list[Reply]]) -> int:
+        """Read the fence from the response to a request for a lock."""
         try:
-            sql = self._sql.acquire(lock, wait)
-            replies = await self._sessions.query(session, sql, limit, wait)
+            replies = await work
         except EngineError as error:
-            await self.let_go(session, lock)
+            if isinstance(error.__cause__, ServerError):  # else nothing was sent
+                await self.let_go(session, lock)
             if is_interrupted(error):
                 return 0
             raise
@@ -152,3 +190,5 @@ class LockRequests:
             await self._sessions.query(session, self._sql.release(lock))
         except EngineError:
             self._sessions.drop(session)
+        except OutcomeUnknown:
+            pass  # the session was dropped, or the request is under way

@@ -57,8 +57,8 @@ class Server(NamedTuple):
         return self.variables.get("innodb_flush_log_at_trx_commit", "1") == "1"
 
     @property
-    def has_window_functions(self) -> bool:
-        """Whether it has window functions and SKIP LOCKED, which shares need."""
+    def skips_locked(self) -> bool:
+        """Whether it has SKIP LOCKED; then it has window functions, too, and shares need both."""
         return self.version >= ((10, 6) if self.is_mariadb else (8, 0, 1))
 
     @property

@@ -54,7 +54,6 @@ class ShareSql:
             never=NEVER_US,
             numbers=" UNION ALL ".join(f"SELECT {i} AS i" for i in range(1, GONE_MAX + 1)),
             protected_us=PROTECTED_US,
-            unused=lease_sql.UNUSED_US,
             wakeup_lock=WAKEUP_LOCK,
         )
 
@@ -163,13 +162,6 @@ class ShareSql:
         """Read who holds names that begin with a prefix."""
         size = len(prefix.encode()) + 1
         return self._sql["scan"] % {"size": size, "names": _of_all_kinds(prefix)}
-
-    def clean_up(self) -> str:
-        """Remove unused rows, as ``LeaseSql.clean_up`` does.
-
-        The last reply has keys (names with their letters) that are to be settled.
-        """
-        return self._sql["clean_up"]
 
 
 def key_of(name: str, share: Share | None) -> str:

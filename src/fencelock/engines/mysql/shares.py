@@ -36,6 +36,7 @@ from ...model import (
 )
 from ...world import World
 from . import lease_sql, share_sql
+from .cleanup import Cleanup
 from .errors import RowRefused
 from .lease_sql import LeaseSql
 from .listener import Listener
@@ -48,8 +49,6 @@ from .wire.pool import Pool
 
 LOOK_S = 60.0  # the listener wakes all waiters; this is the fallback
 SEEN_MAX = 1000
-CLEAN_UP_S = 30.0
-CLEAN_UP_MAX = 100
 
 
 class Shares:
@@ -73,7 +72,7 @@ class Shares:
         self._ready = False
         self._uncontended: dict[str, bool] = {}
         """By recently used key: True where nobody waited, so that the fast path may succeed."""
-        self._clean_up_at = world.now() + CLEAN_UP_S
+        self.cleanup = Cleanup(world, settings, wire, "shares", self._settle)
 
     async def have_tables(self) -> None:
         """Create the tables if they are missing."""
@@ -94,9 +93,11 @@ class Shares:
         return True
 
     def close_nowait(self) -> None:
+        self.cleanup.close_nowait()
         self.listener.close_nowait()
 
     async def close(self) -> None:
+        await self.cleanup.close()
         await self.listener.close()
 
     # Acquire
@@ -169,7 +170,7 @@ class Shares:
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self._world.now()
         replies = await self._renewals.query(self._sql.renew(grants))
-        await self.clean_up(now)
+        self.cleanup.start_if_due(now)
         return lease_sql.read_renewals(replies, renewed(grants, now))
 
     async def end_in(self, grant: Grant, seconds: float) -> bool:
@@ -187,7 +188,7 @@ class Shares:
             _, removed, freed, _ = await self._pool.query(self._sql.give_back(key, owner, share))
             given = removed.affected > 0
             if freed.affected:
-                await self.clean_up(self._world.now())
+                self.cleanup.start_if_due(self._world.now())
                 return True
         return await self._take_out(key, self._sql.leave(key, owner), self._pool) or given
 
@@ -197,18 +198,9 @@ class Shares:
         await self._wake(left.handed)
         return left.held
 
-    async def clean_up(self, now: float) -> None:
-        """Remove the rows of unused names, at most every ``CLEAN_UP_S``."""
-        if now < self._clean_up_at:
-            return
-        self._clean_up_at = now + CLEAN_UP_S * (1 + self._world.random())
-        try:
-            replies = await self._renewals.query(self._sql.clean_up())
-            for (name,) in replies[-1].rows[:CLEAN_UP_MAX]:
-                key = lease_sql.words(name)
-                await self._take_out(key, self._sql.leave(key, "-"), self._renewals)
-        except FencelockError:
-            pass  # another client, or the next clean-up, does it
+    async def _settle(self, key: str, pool: Pool) -> None:
+        """Settle the queue of a key that nobody has used for a while."""
+        await self._take_out(key, self._sql.leave(key, "-"), pool)
 
     # Inspect and administer
 

@@ -291,17 +291,3 @@ SELECT {now}-w.since,w.meta FROM {t}_waiters w LEFT JOIN {t}_locks l ON l.name=w
 
 -- packet: scan
 {holders} WHERE LEFT(l.name,%(size)s)=%(n)s {in_order}
-
--- part: unused_row
-{t}_locks.queued=0 AND {t}_locks.expires_at<{now}-{unused} AND NOT EXISTS (
-  SELECT 1 FROM {t}_renewals r WHERE r.owner={t}_locks.owner AND r.expires_at>={now}-{unused})
-
--- packet: clean_up
-DELETE FROM {t}_locks WHERE {unused_row}
-  AND {t}_locks.fence<=(SELECT f.fence FROM {t}_fence f) LIMIT 1000;
-UPDATE {t}_fence SET fence=GREATEST(fence,COALESCE((
-  SELECT MAX({t}_locks.fence) FROM {t}_locks WHERE {unused_row}),0));
-DELETE FROM {t}_renewals WHERE expires_at<{now}-{unused} LIMIT 1000;
-DELETE FROM {t}_revoked WHERE until<{now} LIMIT 1000;
-SELECT name FROM {t}_locks WHERE queued>0 AND expires_at<{now}-{unused} UNION
-  SELECT name FROM {t}_waiters WHERE seen_at<{now}-{forget} LIMIT 100

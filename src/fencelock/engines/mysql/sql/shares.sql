@@ -252,19 +252,3 @@ SELECT {now}-q.since,q.meta,LEFT(q.name,1),q.units=n.capacity,n.capacity
 
 -- packet: scan
 {holders} LEFT(s.name,%(size)s) IN (%(names)s) ORDER BY SUBSTR(s.name,2),s.name DESC,s.fence
-
--- part: unused_row
-free=capacity AND queued=0 AND used_at<{now}-{unused}
-
--- packet: clean_up
-DELETE FROM {t}_share_names WHERE {unused_row}
-  AND fence<=(SELECT f.fence FROM {t}_fence f) LIMIT 1000;
-UPDATE {t}_fence SET fence=GREATEST(fence,COALESCE((
-  SELECT MAX(n.fence) FROM {t}_share_names n WHERE {unused_row}),0));
-DELETE FROM {t}_renewals WHERE expires_at<{now}-{unused} LIMIT 1000;
-DELETE m FROM {t}_memos m JOIN (SELECT name FROM {t}_memos GROUP BY name
-  HAVING MAX(until)<{now}-{unused} LIMIT 1000) o ON o.name=m.name WHERE m.until<{now}-{unused};
-DELETE FROM {t}_changes WHERE number<{now}-{unused} LIMIT 1000;
-SELECT name FROM {t}_share_names
-  WHERE ends_at<{now}-{unused} OR (queued=1 AND used_at<{now}-{unused}) UNION
-  SELECT name FROM {t}_share_queue WHERE seen_at<{now}-{forget} LIMIT 100

@@ -30,12 +30,23 @@ class Connection(Protocol):
         """The file descriptor to watch for the connection's end."""
         ...
 
-    async def query(self, sql: str, timeout: float) -> list[Reply]:
+    @property
+    def under_way(self) -> bool:
+        """Whether a caller has left before the response to its request: ``finish`` awaits it."""
+        ...
+
+    async def query(self, sql: str, timeout: float, keep: bool = False) -> list[Reply]:
         """Run statements; raise ServerError, Unavailable or OutcomeUnknown.
 
         A cancelled caller waits a moment for the response; after that, and where a thread is
-        interrupted, the connection is closed. Under threads it ends by ``world.limit()``.
+        interrupted, the connection is closed. Under threads it ends by ``world.limit()``. With
+        ``keep`` a caller whose own time is over, or that was cancelled, leaves the connection as it
+        is, with its request ``under_way``.
         """
+        ...
+
+    async def finish(self, timeout: float) -> list[Reply]:
+        """Await the response to a request that is under way; raise as ``query`` does."""
         ...
 
     def closed_by_server(self) -> bool:

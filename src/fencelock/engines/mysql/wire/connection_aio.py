@@ -116,12 +116,20 @@ class AioConnection(Receiver):
         self._response: Response | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
+        self._unfinished: Response | None = None
+        """The response to a request whose caller has left; it may have come meanwhile."""
         self.socket: int = transport.get_extra_info("socket").fileno()
         self.is_closed = transport.is_closing()  # if so, only the driver's protocol was told
         transport.set_protocol(self)
 
-    async def query(self, sql: str, timeout: float) -> list[Reply]:
+    @property
+    def under_way(self) -> bool:
+        return self._unfinished is not None
+
+    async def query(self, sql: str, timeout: float, keep: bool = False) -> list[Reply]:
         packet = query_packet(sql)
+        if self._unfinished is not None:  # the response to come would be taken for another
+            self._fail(ConnectionError("an earlier request is under way"))
         if self.is_closed:
             raise unreachable(ConnectionError("the connection is closed"), self._where)
         response = Response()
@@ -129,23 +137,43 @@ class AioConnection(Receiver):
         self._transport.write(packet)
         timer = self._loop.call_later(timeout, self._time_out, response, timeout)
         cancelled: asyncio.CancelledError | None = None
-        while self._pending:
+        end = self._leave if keep else self._time_out
+        while self._pending and self._unfinished is None:
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             except asyncio.CancelledError as error:
                 if cancelled is None and self._pending:
                     timer.cancel()
-                    timer = self._loop.call_later(MOMENT_S, self._time_out, response, MOMENT_S)
+                    timer = self._loop.call_later(MOMENT_S, end, response, MOMENT_S)
                 cancelled = error
         timer.cancel()
         if cancelled is not None:
-            if response.is_refused:  # a transaction may be open, and nothing rolls it back
+            if response.is_refused and not keep:  # a transaction may be open: nothing rolls it back
                 self._fail(ConnectionError("the connection was given up"))
             try:
                 raise cancelled
             finally:
                 del cancelled  # a cycle: its traceback refers to this frame
+        if self._failure is not None:
+            raise unanswered(self._failure, self._where) from self._failure
+        return response.result()
+
+    async def finish(self, timeout: float) -> list[Reply]:
+        response = self._unfinished
+        if response is None:
+            raise unanswered(ConnectionError("the connection was closed"), self._where)
+        timer = self._loop.call_later(timeout, self._time_out, response, timeout)
+        try:
+            while self._pending:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+            self._unfinished = None
+        except BaseException:
+            self._fail(ConnectionError("the request was given up"))
+            raise
+        finally:
+            timer.cancel()
         if self._failure is not None:
             raise unanswered(self._failure, self._where) from self._failure
         return response.result()
@@ -176,6 +204,13 @@ class AioConnection(Receiver):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def _leave(self, response: Response, timeout: float) -> None:
+        """Let a cancelled caller go, and leave its request under way."""
+        if self._response is response:
+            self._unfinished = response
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(None)
+
     def _time_out(self, response: Response, timeout: float) -> None:
         if self._response is response:  # else it came in this iteration of the loop
             self._fail(TimeoutError(f"in {timeout:g} s"))
@@ -183,6 +218,7 @@ class AioConnection(Receiver):
     def _fail(self, error: Exception) -> None:
         self.is_closed = True
         self._failure = self._failure or error
+        self._unfinished = None
         self._transport.abort()
         self._wake()
 

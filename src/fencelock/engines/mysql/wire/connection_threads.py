@@ -13,8 +13,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from secrets import token_hex
+from time import monotonic
 from typing import Any
 
+from ....wires import tcp
 from ....wires.disconnect_monitor import Hangups
 from ....world import NO_LIMIT, World
 from ..errors import not_connected, unanswered, unreachable
@@ -73,11 +75,19 @@ def connect_driver(world: World, settings: Settings) -> Any:
         if settings.tls is None and hasattr(connection, "_ssl_required"):  # from 1.2 on
             connection.ssl, connection.ctx = True, unchecked()
         with tls_or_nothing(connection, settings):
-            connection.connect()
+            connection.connect(None if settings.socket else _socket(settings, timeout))
         connection._read_timeout = connection._write_timeout = settings.request_timeout
         return connection
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise not_connected(error, settings.where) from error
+
+
+def _socket(settings: Settings, timeout: float) -> socket.socket:
+    """Connect to the server; the driver would give each address of a host the whole timeout."""
+    sock = tcp.connect(settings.host, settings.port, monotonic() + timeout)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return sock
 
 
 def context(settings: Settings) -> ssl.SSLContext | None:
@@ -146,19 +156,28 @@ class ThreadsConnection:
         self._where = settings.where
         self._timeout = -1.0
         self.identity_lock = identity_lock_sql(token_hex(8))
+        self._unfinished: Response | None = None
+        """The response, as far as it has come, to a request whose caller has left."""
         self.socket = self._socket.fileno()
         self.is_closed = False
 
-    async def query(self, sql: str, timeout: float) -> list[Reply]:
+    @property
+    def under_way(self) -> bool:
+        return self._unfinished is not None
+
+    async def query(self, sql: str, timeout: float, keep: bool = False) -> list[Reply]:
         packet = query_packet(sql)
+        if self._unfinished is not None:
+            self._drop()  # the response to come would be taken for that to this request
         if self.is_closed:
             raise unreachable(ConnectionError("the connection is closed"), self._where)
         if self._world.limit() != NO_LIMIT:
-            timeout = time_left(self._world, self._settings, timeout)
+            left = time_left(self._world, self._settings, timeout)
+            keep, timeout = keep and left < timeout, left
+        else:
+            keep = False
         try:
-            if timeout != self._timeout:
-                self._socket.settimeout(timeout)
-                self._timeout = timeout
+            self._set_timeout(timeout)
             self._socket.sendall(packet)
         except OSError as error:  # the server never runs an incomplete packet
             self._drop()
@@ -166,17 +185,18 @@ class ThreadsConnection:
         except BaseException:
             self._drop()
             raise
+        response: Response | None = None
         try:
             data = self._socket.recv(CHUNK)
             if (replies := read_ok(data)) is not None:
                 return replies
             response = Response()
-            while data and not response.feed(data):
-                data = self._socket.recv(CHUNK)
-            if not data:
-                raise ConnectionError("the server closed the connection")
+            self._receive(response, data)
         except (OSError, ProtocolError) as error:
-            self._drop()
+            if keep and isinstance(error, TimeoutError):
+                self._unfinished = response or Response()
+            else:
+                self._drop()
             raise unanswered(error, self._where) from error
         except (
             BaseException
@@ -184,6 +204,31 @@ class ThreadsConnection:
             self._drop()
             raise
         return response.result()
+
+    async def finish(self, timeout: float) -> list[Reply]:
+        response = self._unfinished
+        if response is None:
+            raise unanswered(ConnectionError("the connection was closed"), self._where)
+        try:
+            self._set_timeout(timeout)
+            self._receive(response, self._socket.recv(CHUNK))
+            self._unfinished = None
+        except (OSError, ProtocolError) as error:
+            self._drop()
+            raise unanswered(error, self._where) from error
+        return response.result()
+
+    def _set_timeout(self, timeout: float) -> None:
+        if timeout != self._timeout:
+            self._socket.settimeout(timeout)
+            self._timeout = timeout
+
+    def _receive(self, response: Response, data: bytes) -> None:
+        """Receive a response to its end; ``data`` is what has come."""
+        while data and not response.feed(data):
+            data = self._socket.recv(CHUNK)
+        if not data:
+            raise ConnectionError("the server closed the connection")
 
     def closed_by_server(self) -> bool:
         if self.is_closed:
@@ -196,6 +241,7 @@ class ThreadsConnection:
 
     def _drop(self) -> None:
         self.is_closed = True
+        self._unfinished = None
         shut_down(self._socket)
         self._driver._force_close()
 

@@ -9,10 +9,10 @@ at all: an error on one then harms no other owner.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from ....errors import OutcomeUnknown, Unavailable
+from ....errors import FencelockError, OutcomeUnknown, Unavailable
 from ....model import Request
 from ....wires.disconnect_monitor import Hangups
 from ....wires.live_set import LiveSet, Slot
@@ -57,6 +57,10 @@ class Session:
         self.number = number
         self.limit = 0
         """The ``wait_timeout`` that it was set to; 0 if unknown."""
+        self.limit_to_be = 0
+        """The ``wait_timeout`` that the last request has asked for; 0 if it left that alone."""
+        self.answer_by = 0.0
+        """When the session is dropped unless the last request was answered."""
         self.holds: dict[str, SessionHold] = {}
         self.mutex = FairMutex(world)
         self.used_at = world.now()
@@ -180,7 +184,24 @@ class SessionPool:
         return None if turn is None else LentSession(session, turn)
 
     def give_back(self, lent: LentSession) -> None:
-        """Take back a session that was lent."""
+        """Take back a session that was lent; first let a request that is under way finish."""
+        if lent.session.connection.under_way:
+            try:
+                self._world.spawn(self._finish_and_release(lent), "fencelock-session")
+                return
+            except RuntimeError:  # no thread can be started, or the loop is closed
+                self.drop(lent.session)
+        self._release(lent)
+
+    async def _finish_and_release(self, lent: LentSession) -> None:
+        try:
+            await self.finish(lent.session)
+        except FencelockError:
+            pass  # the caller was told that it is unknown
+        finally:
+            self._release(lent)
+
+    def _release(self, lent: LentSession) -> None:
         lent.session.used_at = self._world.now()
         lent.session.mutex.release(lent.turn)
 
@@ -250,23 +271,35 @@ class SessionPool:
         ``blocks`` is how long the statement itself may wait in the server.
 
         The timeout for a session that others rely on is as long as their locks last: to drop it
-        would end them.
+        would end them. So a caller whose own time is over before leaves its request under way, and
+        whoever gives the session back has it finished.
         """
-        if limit and limit != session.limit:
+        session.limit_to_be = limit if limit != session.limit else 0
+        if session.limit_to_be:
             sql = f"SET SESSION wait_timeout={limit};{sql}"
-        timeout = self._settings.request_timeout
-        if relied_on and session.holds and session.limit > timeout:
+        timeout, keep = self._settings.request_timeout, relied_on and bool(session.holds)
+        if keep and session.limit > timeout:
             timeout = session.limit
         timeout += max(blocks, BRIEF_S)  # mostly the same value: each change costs a system call
+        session.answer_by = self._world.now() + timeout
+        return await self._answer(session, session.connection.query(sql, timeout, keep))
+
+    async def finish(self, session: Session) -> list[Reply]:
+        """Await the response to a request that its caller has left under way."""
+        left = max(session.answer_by - self._world.now(), BRIEF_S)
+        return await self._answer(session, session.connection.finish(left))
+
+    async def _answer(self, session: Session, response: Awaitable[list[Reply]]) -> list[Reply]:
         try:
-            replies = await session.connection.query(sql, timeout)
+            replies = await response
         except ServerError as error:
             raise refused(error, self._settings.where) from error
         except (OutcomeUnknown, Unavailable):
-            self.drop(session)
+            if session.connection.is_closed:  # else nothing was sent, or it is under way
+                self.drop(session)
             raise
-        if limit and limit != session.limit:
-            session.limit = limit
+        if session.limit_to_be:
+            session.limit = session.limit_to_be
             return replies[1:]
         return replies
 
