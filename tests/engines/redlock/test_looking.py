@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencelock import Denied, Misconfigured, Revoked, Unavailable
+from fencelock._client import administration
 from tests.faults.flavors import Lab, run
 from tests.servers.clock import Clock
 from tests.servers.redis import Redis
@@ -16,7 +17,7 @@ from tests.servers.server import until
 
 def test_a_holder_is_seen_while_a_minority_hangs(flavor: str, nodes: Nodes) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(nodes.url, node_timeout=1)
+        client = await lab.connect(nodes.url, node_timeout=3)
         lease = await client.lock("seat", ttl=60).acquire()
         nodes.nodes[0].pause()
         try:
@@ -175,7 +176,7 @@ def test_the_doctor_looks_at_every_node(flavor: str, tmp_path: Path) -> None:
         async def scenario(lab: Lab) -> None:
             client = await lab.connect(url)
             dead.kill()
-            findings = await client._core.diagnose()
+            findings = await administration.diagnose(client._core)
             told = {(finding.level, finding.topic, finding.text) for finding in findings}
 
             def tells(level: str, topic: str, *words: str) -> bool:

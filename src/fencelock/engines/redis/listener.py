@@ -20,6 +20,7 @@ from __future__ import annotations
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...world import Job, Signal, World, sleep, snapshot
 from ..waiters import HEARTBEAT_S, NEVER, Waiters
+from .inbox_probe import InboxProbe
 from .keys import beside, part_of
 from .script_runner import ScriptRunner
 from .scripts import script
@@ -69,6 +70,7 @@ class Listener:
         """Owners that were handed a lock after they had left: its key, and the fence."""
         self.subscription: Subscription | None = None
         """The connection that receives pushes; None without one."""
+        self._probe = InboxProbe(world.now, request_timeout)
         self._opening: object = None
         """The token of the caller that subscribes."""
         self._opened = world.signal()
@@ -103,6 +105,8 @@ class Listener:
         if owner not in self.waiters.by_owner:
             self.join(key, owner, self._now())
         self.waiters.watch(owner, signal)
+        if self._probe.hurry() and self._has_task and self.subscription is not None:
+            self.subscription.interrupt()
 
     def unwatch(self, key: str, owner: str) -> None:
         """Forget an owner that waits no more. The key stays a while: it is often needed again."""
@@ -176,6 +180,7 @@ class Listener:
                 self._opened.clear()
                 subscription = await self._subscribe()
                 subscription.on_message(self._received)
+                self._probe.begin()
                 self.subscription = subscription
                 self.waiters.wake_all()  # what was published meanwhile is lost: all look again
             finally:
@@ -301,10 +306,16 @@ class Listener:
                 await self.open()
                 return
             soonest = self._next
+            if self.waiters.by_owner:
+                soonest = min(soonest, self._probe.ping_if_due(subscription, now))
             for message in await subscription.receive(
                 (soonest if soonest < until else until) - now
             ):
                 self._received(message)
+            if subscription.unanswered and await self._probe.leads_nowhere(self._ask_server):
+                subscription.broken = "it did not answer"
+                self.waiters.wake_all()  # at once: it may take a while to subscribe
+                raise Unavailable("the inbox did not answer")
             if self._next <= self._now():
                 try:
                     await self._send_heartbeats()
@@ -317,6 +328,9 @@ class Listener:
             self._drop_broken(subscription)
             self.waiters.wake_all()
             raise
+
+    async def _ask_server(self) -> None:
+        await self._runner.command("PING")
 
     def _drop_broken(self, subscription: Subscription | None) -> None:
         if subscription is not None and subscription.broken:

@@ -55,6 +55,7 @@ def settings(address: Address) -> Settings:
         "socket_timeout": request_timeout,
         "socket_connect_timeout": request_timeout,
         "protocol": 2,
+        "socket_keepalive": True,
     }
     connection |= _tls(address)
     login = {"username": address.user, "password": address.password}

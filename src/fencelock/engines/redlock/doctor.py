@@ -67,6 +67,6 @@ def _restart(name: str, config: Facts | None) -> Iterator[Finding]:
         yield Finding(
             "note",
             "restart",
-            f"{name} would vote anew after a restart, while the old holder still holds",
+            f"{name} forgets its votes in a restart, while a holder still relies on them",
             "have it start no sooner than the longest ttl after it stopped (restart_delay)",
         )

@@ -208,7 +208,7 @@ class Fanout(ABC, Generic[N]):
         pending, index = node.pending, node.index
         while (reply := gets()) is not False:
             if not pending:
-                raise ConnectionError("it said something that nobody asked for")
+                raise ConnectionError("it sent a reply without a request")
             broadcast = pending.popleft()[0]
             if reply.__class__ is ReplyError:
                 self._refused(node, broadcast, str(reply))

@@ -11,6 +11,7 @@ the requests and parses the replies.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
@@ -48,6 +49,9 @@ class ScriptCall(NamedTuple):
         return packed("EVAL", script.source, str(len(keys)), *keys, *words)
 
 
+PING = packed("PING")
+
+
 def packed_head(script: Script, keys: int, words: int) -> bytes:
     """Pack the head of a request that runs a script: all before its keys and arguments."""
     request = packed("EVALSHA", script.digest, str(keys))
@@ -65,6 +69,12 @@ class Subscription(Protocol):
 
     broken: str
     """Why no more messages come; empty while the connection lives."""
+    unanswered: bool
+    """Whether nothing has come since the last ``ping``."""
+
+    def ping(self) -> None:
+        """Send a PING, as a subscriber may: its reply proves that messages would come, too."""
+        ...
 
     async def receive(self, seconds: float) -> list[bytes]:
         """Wait for messages; return none when time is up or the wait was interrupted."""
@@ -122,6 +132,14 @@ class Pool(Protocol):
         ...
 
 
+# A peer that has vanished is noticed by the kernel, whatever the system's settings are.
+KEEPALIVE = {
+    getattr(socket, name): seconds
+    for name, seconds in {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}.items()
+    if hasattr(socket, name)
+}
+
+
 def new_connection(
     driver: Any, retry: object, settings: Settings, node: Node, sentinel: bool = False
 ) -> Any:
@@ -133,6 +151,7 @@ def new_connection(
     kind = driver.SSLConnection if secure else driver.Connection
     chosen = settings.sentinel if sentinel else settings.connection
     given = {key: value for key, value in chosen.items() if value is not None}
+    given["socket_keepalive_options"] = KEEPALIVE
     return kind(host=node[0], port=node[1], **given, retry=retry, retry_on_error=[])
 
 

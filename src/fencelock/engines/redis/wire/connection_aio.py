@@ -26,7 +26,7 @@ from ....errors import OutcomeUnknown, Unavailable
 from ....wires.buffered_protocol import Receiver
 from ..errors import items
 from ..settings import Node, Settings, where
-from .connection import cannot_connect, new_connection
+from .connection import PING, cannot_connect, new_connection
 
 _Pending = tuple["asyncio.Future[Any]", int, float]
 JOINED_MAX = 32  # so many are sent at once: the server serves them while we make the next ones
@@ -109,7 +109,7 @@ class AioConnection(AioStream):
         gets, pending, replies = self._gets, self._pending, self._replies
         while (reply := gets()) is not False:
             if not pending:
-                return self.fail("it said something that nobody asked for")
+                return self.fail("it sent a reply without a request")
             if pending[0][1] == 0:
                 future = pending.popleft()[0]
                 if not future.done():
@@ -168,11 +168,13 @@ class AioSubscription(AioConnection):
         self._messages: list[bytes] = []
         self._handle: Callable[[bytes], object] = self._messages.append
         self.broken = ""
+        self.unanswered = False
         self._awaited: asyncio.Future[None] | None = None
 
     def data_received(self, data: bytes) -> None:
         if self._pending:
             return super().data_received(data)
+        self.unanswered = False
         self._feed(data)
         while (reply := self._gets()) is not False:
             message = items(reply)
@@ -199,6 +201,11 @@ class AioSubscription(AioConnection):
         if self.broken and not messages:
             raise Unavailable(f"the inbox was cut off ({self.broken})")
         return messages
+
+    def ping(self) -> None:
+        if self.usable:
+            self.unanswered = True
+            self._transport.write(PING)
 
     def interrupt(self) -> None:
         if self._awaited is not None and not self._awaited.done():

@@ -22,10 +22,11 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ....errors import OutcomeUnknown, Unavailable
-from ....wires.socket_timeout import READ, poller, set_timeout, waits_in_kernel
+from ....wires.poll import READ, new_poll
+from ....wires.socket_timeout import set_timeout, waits_in_kernel
 from ....wires.wakeup_pipe import WakeupPipe
 from ..settings import Node, Settings, where
-from .connection import cannot_connect, new_connection, time_up
+from .connection import PING, cannot_connect, new_connection, time_up
 
 READ_MAX = 16384
 SEND_S = 1.0  # the longest that a socket may take to accept a request, which fits its buffer
@@ -123,7 +124,7 @@ class ThreadsConnection(ThreadsStream):
         self.comes: Callable[[float], object] = _at_once
         """Waits so many milliseconds for data; returns whether there is any to receive."""
         if self.times_itself:
-            poll = poller()
+            poll = new_poll()
             poll.register(self.socket.fileno(), READ)
             self.comes = poll.poll
         self.calls = (self.send, self.comes, self.receive, self.feed, self.gets)
@@ -369,11 +370,12 @@ class ThreadsSubscription:
 
     def __init__(self, connection: ThreadsConnection) -> None:
         self.broken = ""
+        self.unanswered = False
         self._connection = connection
         connection.set_timeout(1.0)
         self._wakeup = WakeupPipe()
         self._closed = False
-        self._poll = poller()
+        self._poll = new_poll()
         self._poll.register(connection.socket.fileno(), READ)
         self._poll.register(self._wakeup.open(), READ)
 
@@ -392,7 +394,18 @@ class ThreadsSubscription:
             if isinstance(error, OSError):
                 raise Unavailable(f"the inbox was cut off ({error})") from error
             raise
+        self.unanswered = False
         return [reply[2] for reply in replies if type(reply) is list and reply[0] == b"message"]
+
+    def ping(self) -> None:
+        self.unanswered = True
+        try:
+            self._connection.send(PING)
+        except BaseException as error:  # also when interrupted: maybe a part of it was sent
+            self.broken = str(error) or "interrupted"
+            if isinstance(error, OSError):
+                raise Unavailable(f"the inbox was cut off ({error})") from error
+            raise
 
     def on_message(self, handle: Callable[[bytes], None]) -> None:
         """Do nothing: nothing is read unless a thread receives."""
