@@ -12,6 +12,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, OutcomeUnknown, Unavailable, Unsupported
+from fencelock._client import administration
 from fencelock.engines.consul.settings import VARIABLE
 from tests.faults.flavors import Lab, run
 from tests.servers.consul import Consul
@@ -121,7 +122,9 @@ def test_an_agent_that_cannot_serve_is_passed_over(flavor: str, consul: Consul) 
 def test_what_is_no_consul_is_not_taken_for_one(flavor: str, body: bytes) -> None:
     async def scenario(lab: Lab) -> None:
         with answering(200, body) as address:
-            with pytest.raises((Misconfigured, Unavailable), match="no agent of Consul"):
+            with pytest.raises(
+                (Misconfigured, Unavailable), match="not answer as an agent of Consul"
+            ):
                 _ = await lab.connect(f"consul://{address}")
 
     run(flavor, scenario)
@@ -158,7 +161,7 @@ def test_a_token_opens_what_its_policy_allows(flavor: str, monkeypatch: pytest.M
             async with client.lock("seat", ttl=30):
                 assert [one.name for one in await client.scan()] == ["seat"]
             assert made["SecretID"] not in repr(client) + str(client._core.engine._settings)  # type: ignore[attr-defined]
-            topics = {one.topic: one.level for one in await client._core.diagnose()}
+            topics = {one.topic: one.level for one in await administration.diagnose(client._core)}
             assert topics["agent"] == "note"
             monkeypatch.setenv(VARIABLE, made["SecretID"])
             by_variable = await lab.connect(f"consul://{server.address}?prefix=theirs/")
@@ -186,7 +189,7 @@ def test_the_doctor_says_what_a_single_server_and_a_short_memory_cost(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(own_consul.url)
-        found = {one.topic: one for one in await client._core.diagnose()}
+        found = {one.topic: one for one in await administration.diagnose(client._core)}
         assert (found["servers"].level, found["agent"].level) == ("warning", "ok")
         assert "1.8.7" in found["agent"].text or "Consul" in found["agent"].text
         assert "data" not in found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,6 +51,31 @@ def test_a_waiter_whose_lease_ended_is_not_granted_without_a_key(
         assert etcd.keys(f"{prefix}/") == [key_of(rival, lease)]
         assert await client.lock(prefix).try_acquire() is None
         assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("what", ["lock", "semaphore", "reader", "writer", "several"])
+def test_an_acquire_whose_lease_was_revoked_goes_on_with_another(
+    what: str, flavor: str, etcd: Etcd, prefix: str
+) -> None:
+    """The client had it ready, and learns of its end from the answer to the put."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        first = await client.lock(f"{prefix}first", ttl=60).acquire()
+        etcd.ctl("lease", "revoke", lease_of(etcd, key_of(client, first)))
+        locks: dict[str, Callable[[], Any]] = {
+            "lock": lambda: client.lock(prefix, ttl=60),
+            "semaphore": lambda: client.semaphore(prefix, limit=2, ttl=60),
+            "reader": lambda: client.rwlock(prefix, ttl=60).read(),
+            "writer": lambda: client.rwlock(prefix, ttl=60).write(),
+            "several": lambda: client.locks(f"{prefix}a", f"{prefix}b", ttl=60),
+        }
+        taken = await locks[what]().acquire(timeout=0)
+        taken.check()
+        await taken.release()
+        assert await first.release() is False
 
     run(flavor, scenario)
 

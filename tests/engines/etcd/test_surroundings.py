@@ -17,6 +17,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, LeaseLost, Misconfigured, Unavailable, UsageError, aio
+from fencelock._client import administration
 from fencelock.engines.etcd.doctor import version_findings
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd, EtcdCluster
@@ -198,13 +199,13 @@ def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> Non
 def diagnose(client: fencelock.Client) -> list[Any]:
     from fencelock.worlds.threads import drive
 
-    return drive(client._core.diagnose())
+    return drive(administration.diagnose(client._core))
 
 
 def test_the_doctor_sees_it_in_asyncio_too(etcd: Etcd) -> None:
     async def main() -> None:
         async with aio.connect(etcd.url) as client:
-            found = await client._core.diagnose()
+            found = await administration.diagnose(client._core)
             assert {"quorum", "member", "members"} <= {finding.topic for finding in found}
 
     asyncio.run(main())

@@ -48,7 +48,7 @@ def test_fences_begin_anew_when_all_members_restart_without_persistence(flavor: 
 
     async def scenario(lab: Lab) -> None:
         with Hazelcast() as server:
-            client = await lab.connect(server.url, request_timeout=2.0)
+            client = await lab.connect(server.url, request_timeout=10.0)
             for _ in range(20):
                 async with client.lock("seat", ttl=30):
                     pass

@@ -229,7 +229,7 @@ def test_a_transaction_that_others_abort_is_tried_again_and_not_for_ever(
         lease = await client.lock("seat", ttl=TTL_S).acquire(timeout=SOON)
         assert times == [0]
         times[0] = 10_000
-        with pytest.raises(Unavailable, match="transactions met others each time"):
+        with pytest.raises(Unavailable, match="transactions conflicted with others"):
             await lease.renew()
         assert 0 < times[0] < 9_999
         times[0] = 0

@@ -36,8 +36,13 @@ def test_a_free_lock_costs_two_requests_in_one_round_trip_and_one_to_leave(
         lock = client.lock("seat")
         await (await lock.acquire()).release()
         sent = record_requests(client)
-        proxy.count_from_now()
-        lease = await lock.acquire()
+        while True:
+            sent.clear()
+            proxy.count_from_now()
+            lease = await lock.acquire()
+            if "_CreateContainer" not in sent:
+                break
+            await lease.release()  # the server had removed the empty folder
         assert sent == ["Create2", "GetChildren"]
         assert proxy.requests == 1
         await lease.release()

@@ -45,6 +45,26 @@ def test_a_lease_outlives_the_node_of_the_service_that_granted_it(
         run(flavor, scenario)
 
 
+def test_a_client_of_a_service_counts_on_no_longer_than_the_session(
+    flavor: str, server: ZooKeeper
+) -> None:
+    """The engine cuts a longer ttl, when it grants and when it renews."""
+    with Services(f"{server.fresh_url()}?session=60", count=1) as nodes:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(nodes.url)
+            longest = client.traits.ttl_max or 0.0
+            assert longest == pytest.approx(45)
+            lease = await client.lock(NAME, ttl=600).acquire()
+            assert lease.remaining() < longest
+            await lease.renew()
+            assert lease.remaining() < longest
+            assert lease.ttl == longest
+            assert await lease.release() is True
+
+        run(flavor, scenario)
+
+
 def test_clients_of_a_service_are_told_what_its_session_outlasts(
     flavor: str, server: ZooKeeper
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
+from fencelock._client import administration
 from fencelock.engines.zookeeper.doctor import _version
 from fencelock.engines.zookeeper.wire.srvr import parse_member
 from tests.faults.flavors import Lab, run
@@ -165,12 +166,12 @@ def test_tls_with_a_certificate_of_our_own(flavor: str, encrypted: tuple[ZooKeep
 
 async def findings(lab: Lab, url: str, **options: Any) -> dict[tuple[str, str], str]:
     client: Any = await lab.connect(url, **options)
-    found = await client._core.diagnose() if lab.flavor == "asyncio" else None
+    found = await administration.diagnose(client._core) if lab.flavor == "asyncio" else None
     if found is None:
         with fencelock.connect(url, **options) as plain:
             from fencelock.worlds.threads import drive
 
-            found = drive(plain._core.diagnose())
+            found = drive(administration.diagnose(plain._core))
     return {(one.level, one.topic): one.text for one in found}
 
 

@@ -113,9 +113,13 @@ def test_a_share_costs_as_many_requests_among_many_holders(
                 await take(crowd, READ)
                 await take(crowd, CROWD)
             for share, cost in COSTS.items():
-                sent.clear()
-                proxy.count_from_now()
-                grant = await take(client, share)
+                while True:
+                    sent.clear()
+                    proxy.count_from_now()
+                    grant = await take(client, share)
+                    if "_CreateContainer" not in sent:
+                        break
+                    assert await engine.release(grant)  # the server had removed an empty folder
                 assert sent == cost
                 assert proxy.requests == (1 if share is READ else 2)
                 assert await engine.release(grant)

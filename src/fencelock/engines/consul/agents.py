@@ -33,7 +33,7 @@ _DENIED = (
 )
 _UNDONE = {
     "No cluster leader": NO_LEADER,
-    "rate limit": "the agent limits how often it is asked: ask less often, or have it raised",
+    "rate limit": "the agent limits the rate of requests: send fewer, or raise its limit",
     "No known Consul servers": "the agent knows no server: see whether it has joined",
 }
 _WRONG = {"Invalid Session TTL": "set session_ttl_min to what that of the servers is"}
@@ -159,7 +159,7 @@ def _mapped(response: Response) -> FencelockError:
 
 
 def _unasked(error: OutcomeUnknown) -> Unavailable:
-    return Unavailable(f"{error}; it was a question only, so nothing changed")
+    return Unavailable(f"{error}; the request only reads, so nothing changed")
 
 
 def _understood(response: Response, read: Callable[[Any], T]) -> T:
@@ -167,8 +167,8 @@ def _understood(response: Response, read: Callable[[Any], T]) -> T:
         return read(json.loads(response.body))
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise OutcomeUnknown(
-            f"{response.where} answers as no agent of Consul does, so that a change may have taken "
-            "effect: see whether the URL leads to one"
+            f"{response.where} does not answer as an agent of Consul; the change may have "
+            "taken effect: see whether the URL leads to one"
         ) from error
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection
 from ...errors import FencelockError
 from ...model import Gone
 from ...world import World, snapshot
+from ..shared_session import end_if_unused
 from ..timer import NEVER, RETRY_S, Timer
 from .agents import Agents, Refused
 from .pairs import delete, unchanged
@@ -172,12 +173,7 @@ class Holds:
         return session.alive_at + session.ttl / 2
 
     def _end_unused(self, session: Session) -> bool:
-        """Let no hold begin on a session that has none; return whether it has none."""
-        with self._mutex:
-            if any(hold.session is session for _, hold in snapshot(self.by_owner)):
-                return False
-            self._sessions.end(session)
-            return True
+        return end_if_unused(session, self.by_owner, self._mutex, self._sessions.end)
 
     async def close(self) -> None:
         """Stop the background job, and destroy the sessions that hold nothing."""

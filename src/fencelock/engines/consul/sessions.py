@@ -23,6 +23,7 @@ from math import ceil
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...wires.single_flight import SingleFlight
 from ...world import World
+from ..shared_session import SharedSession
 from .agents import Agents
 from .settings import SESSION_TTL_MAX_S, Settings
 
@@ -33,23 +34,12 @@ class SessionGone(Exception):
     """A session has ended, or may have."""
 
 
-class Session:
-    """One Consul session, and until when it is known to live."""
+class Session(SharedSession):
+    """One Consul session."""
 
     def __init__(self, id: str, ttl: float, asked_at: float) -> None:
+        super().__init__(ttl, asked_at)
         self.id = id
-        self.ttl = ttl
-        self.alive_at = self.used_at = asked_at
-        """When its creation or last renewal was sent; when it was last needed."""
-        self.ended = False
-
-    def is_over(self, now: float) -> bool:
-        """Return whether it has ended, or may have."""
-        return self.ended or now >= self.alive_at + self.ttl
-
-    def counted_from(self, asked_at: float, ttl: float) -> float:
-        """Return ``asked_at``, or earlier, so that a lease of this ttl ends before the session."""
-        return min(asked_at, self.alive_at + self.ttl - ttl)
 
 
 class Sessions:
@@ -84,7 +74,7 @@ class Sessions:
 
     async def renew_if_needed(self, session: Session, since: float, ttl: float) -> None:
         """Renew a session unless a lease of this ttl can start at ``since`` without that."""
-        while session.counted_from(since, min(ttl, session.ttl)) < since:
+        while session.must_be_renewed(since, ttl):
             await self._flights.do(session.id, lambda: self.renew(session))
 
     async def _open(self, ttl: float) -> None:
@@ -110,7 +100,7 @@ class Sessions:
         try:
             done = not session.is_over(asked_at) and await self._agents.renew(session.id)
         except OutcomeUnknown as error:
-            raise Unavailable(f"{error}; only for a renewal, which harms nobody") from error
+            raise Unavailable(f"{error}; it was a renewal: no lock was taken or freed") from error
         if not done:
             self.end(session)
             raise SessionGone

@@ -64,7 +64,7 @@ TABLE: tuple[tuple[str, str, Verdict], ...] = (
 )
 
 
-class LeaseGone(EngineError):
+class LeaseGone(Unavailable):
     """The etcd lease has ended, so all keys on it are gone; nothing happened."""
 
 

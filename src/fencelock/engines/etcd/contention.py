@@ -135,9 +135,7 @@ class Contention:
 
     async def release(self, grant: Grant) -> bool:
         """Delete the key of a grant if it has the create revision of the grant."""
-        own = self.own_keys.by_owner.get(grant.owner)
-        if own is not None and own.created != grant.fence:
-            own = None  # its owner has another key by now
+        own = self.own_keys.of(grant)
         pair: OwnKey | KeyValue | None = own or await self._queue.find(grant)
         if pair is None:
             return False

@@ -82,9 +82,13 @@ class EtcdEngine(Engine):
         self._leases.close_nowait()
         self._cluster.wire.close_nowait()
 
-    def acquire(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
-        self, request: Request
-    ) -> Coroutine[Any, Any, Grant | Busy]:
+    async def acquire(self, request: Request) -> Grant | Busy:
+        try:
+            return await self._attempt(request)
+        except LeaseGone:
+            return await self._attempt(request)  # on a fresh lease
+
+    def _attempt(self, request: Request) -> Coroutine[Any, Any, Grant | Busy]:
         if request.share is not None:
             return self._shares[request.share.kind].acquire(request)
         own = self._own_keys.by_owner.get(request.owner)
@@ -218,7 +222,7 @@ class EtcdEngine(Engine):
         """Delete the key if it has the create revision of the grant."""
         if grant.share is not None:
             return await self._shares[grant.share.kind].release(grant)
-        own = self._own_keys.by_owner.get(grant.owner)
+        own = self._own_keys.of(grant)
         pair = own or await self._queue.find(grant)
         if pair is None:
             return False
@@ -230,7 +234,10 @@ class EtcdEngine(Engine):
         return freed
 
     async def acquire_all(self, requests: Sequence[Request]) -> Together:
-        return await self._several.acquire(requests)
+        try:
+            return await self._several.acquire(requests)
+        except LeaseGone:
+            return await self._several.acquire(requests)  # on a fresh lease
 
     async def release_all(self, grants: Sequence[Grant]) -> list[bool] | None:
         return await self._several.release(grants)

@@ -120,7 +120,7 @@ class Leases:
             reply = await self._cluster.call(TXN, look, reads=True)
             if lease.confirm(epoch, extension) and epoch == self._cluster.epoch:
                 return reply
-        raise Unavailable("the members of etcd take turns in failing. Try again")
+        raise Unavailable("one member of etcd after the other failed. Try again")
 
     def end(self, lease: Lease) -> None:
         """Forget a lease that has ended, and wake the waiters whose keys were on it."""
@@ -129,10 +129,10 @@ class Leases:
         for own in list(lease.keys.values()):
             own.wake(self._world.now())
 
-    def ended(self, lease: Lease) -> Unavailable:
+    def ended(self, lease: Lease) -> LeaseGone:
         """Forget a lease that a request found to have ended, and return the error to raise."""
         self.end(lease)
-        return Unavailable("the etcd lease of this client had ended; nothing happened. Try again")
+        return LeaseGone("the etcd lease of this client had ended; nothing happened. Try again")
 
     def start(self) -> None:
         """Start the job that extends leases and deletes expired keys, unless it is running."""

@@ -55,7 +55,7 @@ class Memos:
             if await self._write(name, await self._read(name), item, number, seconds):
                 return
         raise Unavailable(
-            f"other clients wrote what is remembered for {name!r} all the time; nothing happened. "
+            f"what is remembered for {name!r} was changed on every attempt; nothing happened. "
             "Try again"
         )
 

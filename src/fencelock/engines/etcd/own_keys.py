@@ -8,9 +8,10 @@ owner uses that key until it has been deleted.
 
 from __future__ import annotations
 
-from ...errors import Unavailable, UsageError
+from ...errors import UsageError
 from ...model import Busy, Grant, Request, Share
 from ...world import Signal, World
+from .cluster import LeaseGone
 from .keys import KEPT_MAX, Keys, KeyTransactions, value_of
 from .lease import Leases
 from .messages import requests
@@ -90,7 +91,7 @@ class OwnKeys:
             raise self._unused(own)
         return own
 
-    def _unused(self, own: OwnKey) -> Unavailable:
+    def _unused(self, own: OwnKey) -> LeaseGone:
         """Forget a key that was registered as its lease is revoked because no key was on it."""
         self.forget(own, certain=True)
         return self._leases.ended(own.lease)
@@ -165,6 +166,11 @@ class OwnKeys:
             del self.by_owner[owner]
         if not keep_key and self._by_key.get(key) is own:
             del self._by_key[key]
+
+    def of(self, grant: Grant) -> OwnKey | None:
+        """Return the key of a grant; None if its owner has none, or another one by now."""
+        own = self.by_owner.get(grant.owner)
+        return own if own is not None and own.created == grant.fence else None
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
         """Return the comparison for a user's transaction: key, create revision, encoded message."""

@@ -148,9 +148,9 @@ class Renewal:
         return replies.read_txn(reply).succeeded
 
     async def _gone(self, grant: Grant, lease: Lease) -> Gone:
-        """Forget a key that no longer exists, and read why."""
+        """Forget the key of a grant, which no longer exists, and read why."""
         own = self._own_keys.by_owner.get(grant.owner)
-        if own is not None:
+        if own is not None and (lease.ended or own.created == grant.fence):
             self._own_keys.forget(own)
         why = requests.range_of(self._keys.revocation(grant.owner))
         found = replies.read_range(await self._cluster.call(RANGE, why, reads=True))

@@ -203,7 +203,11 @@ class FirestoreEngine(Engine):
             if failures:
                 break
         if grants and not known:
-            raise failures[0] if failures else Unavailable("its documents changed all the time")
+            raise (
+                failures[0]
+                if failures
+                else Unavailable("its documents were changed on every attempt")
+            )
         return known
 
     async def _look_up(self, grants: Sequence[Grant]) -> dict[str, Gone]:
@@ -233,7 +237,7 @@ class FirestoreEngine(Engine):
                 updated_us = found.updated_us
             if await self._commit(documents.deleted(self._id(grant.name), updated_us)) is not None:
                 return True
-        raise Unavailable(f"{grant.name!r} was changed all the time; it was not released")
+        raise Unavailable(f"{grant.name!r} was changed on every attempt; it was not released")
 
     async def withdraw(self, request: Request) -> None:
         await self._wire.settle(self._id(request.name))  # else a late write could grant it
@@ -266,7 +270,7 @@ class FirestoreEngine(Engine):
             version, wall_us = self.world.owner(), self.world.wall_us()
             if await self._commit(*documents.revoked(found, reason, version, wall_us)) is not None:
                 return True
-        raise Unavailable(f"{name!r} was changed all the time; it was not revoked")
+        raise Unavailable(f"{name!r} was changed on every attempt; it was not revoked")
 
     # Remember: a document beside the lock's, with a number in each field
 

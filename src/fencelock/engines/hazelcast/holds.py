@@ -20,6 +20,7 @@ from typing import Any
 from ...errors import FencelockError, OutcomeUnknown
 from ...model import Gone, Request
 from ...world import Signal, World, snapshot
+from ..shared_session import end_if_unused
 from ..timer import NEVER, RETRY_S, Timer
 from .sessions import Session, Sessions
 from .wire import Text, Uid, Wire
@@ -274,12 +275,7 @@ class Holds:
         return session.alive_at + session.beat
 
     def _end_unused(self, session: Session) -> bool:
-        """Let no hold begin on a session that has none; return whether it has none."""
-        with self._mutex:
-            if any(hold.session is session for _, hold in snapshot(self.by_owner)):
-                return False
-            self._sessions.end(session)
-            return True
+        return end_if_unused(session, self.by_owner, self._mutex, self._sessions.end)
 
     async def record(self, hold: Hold) -> None:
         """Write the record of a holder, for inspection: nothing is decided by it."""

@@ -16,6 +16,7 @@ from typing import Any
 from ...errors import FencelockError, Misconfigured, Unavailable
 from ...wires.single_flight import SingleFlight
 from ...world import World
+from ..shared_session import SharedSession
 from .settings import GROUP, Settings
 from .wire import Wire
 from .wire.errors import NO_CP, GroupGone, SessionGone
@@ -26,27 +27,16 @@ USES_MAX = 5000
 OBJECT = "fencelock"  # a CP group is requested by the name of an object in it
 
 
-class Session:
+class Session(SharedSession):
     """One CP session, in one CP group."""
 
     def __init__(self, group: Any, id: int, ttl: float, beat: float, asked_at: float) -> None:
+        super().__init__(ttl, asked_at)
         self.group = group
         self.id = id
-        self.ttl = ttl
         self.beat = min(beat, ttl / BEATS_PER_TTL)
         """The interval of its heartbeats, in seconds."""
-        self.alive_at = self.used_at = asked_at
-        """When its creation or last answered heartbeat was sent; when it was last needed."""
         self.uses = 0
-        self.ended = False
-
-    def is_over(self, now: float) -> bool:
-        """Return whether it has ended, or may have."""
-        return self.ended or now >= self.alive_at + self.ttl
-
-    def counted_from(self, asked_at: float, ttl: float) -> float:
-        """Return ``asked_at``, or earlier, so that a lease of this ttl ends before the session."""
-        return min(asked_at, self.alive_at + self.ttl - ttl)
 
 
 class Sessions:
@@ -102,7 +92,7 @@ class Sessions:
 
     async def renew_if_needed(self, session: Session, since: float, ttl: float) -> None:
         """Renew a session unless a lease of this ttl can start at ``since`` without that."""
-        while session.counted_from(since, min(ttl, session.ttl)) < since:
+        while session.must_be_renewed(since, ttl):
             await self._flights.do(session.id, lambda: self.renew(session))
 
     async def _open(self) -> None:

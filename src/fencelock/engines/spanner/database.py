@@ -116,7 +116,7 @@ class Database:
                 self._pool.give_back(session)
                 return answer
         database = self._settings.database
-        raise Unavailable(f"{database} forgets each session at once; nothing was done")
+        raise Unavailable(f"{database} drops every session at once; nothing was done")
 
     # Transactions
 
@@ -141,7 +141,7 @@ class Database:
                 except Aborted as error:
                     aborted += 1
                     if not await back_off(self._world, aborted, AGAIN_MIN_S, AGAIN_MAX_S, give_up):
-                        words = "met others each time; nothing was done"
+                        words = "conflicted with others on every attempt; nothing was done"
                         raise Unavailable(f"{aborted} transactions {words} ({error})") from error
 
         return await self._in_session(attempts, give_up, lambda one: self._abandon(one, owners))

@@ -87,7 +87,7 @@ class Folders:
                 return node.read_listing(listed)
             await self._make_all(node)
         raise Unavailable(
-            f"the folder {node.folder} vanishes as soon as it is made; nothing is held"
+            f"the folder {node.folder} was deleted each time it was created; nothing is held"
         )
 
     async def move(self, node: Node, folder: str, child: str) -> bool:
@@ -109,7 +109,9 @@ class Folders:
                 return False
             await self._make_all(node)
             node.child = None
-        raise Unavailable(f"the folder {folder} vanishes as soon as it is made; nothing is held")
+        raise Unavailable(
+            f"the folder {folder} was deleted each time it was created; nothing is held"
+        )
 
     async def _make_all(self, node: Node) -> None:
         """Create the folders of a node."""

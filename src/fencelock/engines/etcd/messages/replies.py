@@ -222,27 +222,11 @@ def read_status(data: bytes) -> Status:
     return Status(version, member, leader, size, errors, learner)
 
 
-class Member(NamedTuple):
-    id: int
-    name: str
-    client_urls: list[str]
-    is_learner: bool
+def count_voters(data: bytes) -> int:
+    """Return how many members in the reply to MemberList vote: learners do not."""
+    members = [part for number, _, part in fields(data) if number == 2]
+    return sum(not _is_learner(member) for member in members)
 
 
-def read_members(data: bytes) -> list[Member]:
-    return [_read_member(part) for number, _, part in fields(data) if number == 2]
-
-
-def _read_member(data: bytes) -> Member:
-    member, name, learner = 0, "", False
-    urls: list[str] = []
-    for number, whole, part in fields(data):
-        if number == 1:
-            member = whole
-        elif number == 2:
-            name = part.decode()
-        elif number == 4:
-            urls.append(part.decode())
-        elif number == 5:
-            learner = bool(whole)
-    return Member(member, name, urls, learner)
+def _is_learner(member: bytes) -> bool:
+    return any(number == 5 and whole for number, whole, _ in fields(member))

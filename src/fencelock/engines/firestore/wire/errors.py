@@ -32,5 +32,5 @@ def map_error(settings: Settings, writes: bool, code: str, words: str) -> Except
     if code == "NOT_FOUND":
         return Misconfigured(f"{what} has no database, so nothing was done ({words}): {CREATE}")
     if code == "ABORTED":
-        return Contended(f"{what} was changed by others all the time; nothing was done ({words})")
+        return Contended(f"{what} was changed on every attempt; nothing was done ({words})")
     return errors.map_error(what, RIGHTS, code, words, writes=writes)

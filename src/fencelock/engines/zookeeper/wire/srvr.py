@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from typing import NamedTuple
+
+from ....wires import tcp
 
 REPLY_S = 2.0
 
@@ -24,7 +25,7 @@ def read_member(host: str, port: int) -> Member:
     """Send ``srvr`` to one member and read its reply."""
     where = f"{host}:{port}"
     try:
-        with socket.create_connection((host, port), REPLY_S) as connection:
+        with tcp.connect(host, port, time.monotonic() + REPLY_S) as connection:
             connection.settimeout(REPLY_S)
             connection.sendall(b"srvr")
             give_up, text = time.monotonic() + REPLY_S, b""

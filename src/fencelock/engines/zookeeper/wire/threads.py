@@ -8,14 +8,16 @@ and switches to another member when this one is silent. Nothing here blocks for 
 from __future__ import annotations
 
 import os
-import select
 import socket
 import ssl
 import threading
 import weakref
+from time import monotonic
 from typing import Any
 
 from ....errors import OutcomeUnknown, Unavailable
+from ....wires import tcp
+from ....wires.poll import READ, WRITE, new_poll, wait_for
 from ....wires.thread_flag import ThreadFlag
 from ....world import NO_LIMIT, World
 from . import messages
@@ -132,9 +134,7 @@ class ThreadsConnection(Connection):
             try:
                 rest = rest[sock.send(rest) :]
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
-                poll = select.poll()
-                poll.register(sock, select.POLLOUT)
-                if not poll.poll(SEND_S * 1000):
+                if not wait_for(sock.fileno(), WRITE, SEND_S):
                     raise TimeoutError("the server takes no more bytes") from None
 
     def _shut_down(self) -> None:
@@ -166,13 +166,15 @@ class ThreadsConnection(Connection):
 
     def _serve(self, host: tuple[str, int]) -> None:
         """Connect to one member and read until the connection breaks."""
-        sock = socket.create_connection(host, self.connect_timeout)
+        deadline = monotonic() + self.connect_timeout
+        sock = tcp.connect(*host, deadline)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context := self._tls():
+            tcp.limit(sock, deadline)
             sock = context.wrap_socket(sock, server_hostname=host[0])
         sock.setblocking(False)
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
+        poll = new_poll()
+        poll.register(sock.fileno(), READ)
         with self._mutex:
             self._socket = sock
             self._silent_since = None
