@@ -59,7 +59,7 @@ class Client:
         }
         command = {
             "shell": lambda: [
-                *(str(FOLDER / "lock.sh"), name, "sh", "-c", f'echo "$FENCE"; sleep {work}')
+                *(str(FOLDER / "lock.sh"), name, "sh", "-c", f'echo "$FENCE"; exec sleep {work}')
             ],
             "javascript": lambda: [self.node, str(FOLDER / "lock.mjs"), name],
             "go": lambda: [str(self.program), name],
@@ -111,7 +111,7 @@ def test_a_client_renews_and_stops_when_its_lock_is_revoked(client: Client, shop
     eventually(lambda: _renewed(shop, before))
     body = {"name": "seat:1A", "reason": "a test"}
     assert shop.node.call("revoke", body, shop.tokens["root"]).body["revoked"] is True
-    _, err = process.communicate(timeout=80)
+    _, err = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "lost" in err
 

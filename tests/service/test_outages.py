@@ -8,7 +8,9 @@ import signal
 
 import pytest
 
+import fencelock
 from tests.cli.program import Program, eventually
+from tests.servers.etcd import Etcd
 from tests.servers.redis import Redis
 from tests.service.nodes import Node, answer_of, configured, held, new_id
 from tests.service.test_access import VERBS, Tokens, identity, right
@@ -42,6 +44,28 @@ def test_an_engine_that_is_started_again_serves_on(persistence: str, program: Pr
         assert node.stop() == 0
         assert node.process.stderr is not None
         assert "Traceback" not in node.process.stderr.read()
+
+
+def test_a_waiter_whose_engine_is_started_again_does_not_become_a_holder_that_nobody_knows(
+    program: Program,
+) -> None:
+    """In etcd the first in the queue holds the lock: an entry left there would, in time."""
+    with Etcd() as server:
+        node = Node(program, "--insecure", "--drain", "0s", url=server.url)
+        with fencelock.connect(server.url) as client:
+            lease = client.lock("seat", ttl=600).acquire()
+            waiting = node.begin("acquire", {"name": "seat", "wait": 55, "ttl": 600})
+            node.queue("seat", 1)
+            server.kill()
+            ended = answer_of(waiting)
+            assert (ended.status, ended.problem) == (504, "outcome-unknown")
+            assert ended.body["may_have_happened"] is True
+            server.start()
+            eventually(lambda: not client.inspect("seat").waiters)
+            assert lease.release() is True
+            again = eventually(lambda: node.call("acquire", {"name": "seat"}))
+            assert again.status == 200, again
+        assert node.stop() == 0
 
 
 def test_an_audit_that_was_full_is_written_again_without_a_call(program: Program) -> None:

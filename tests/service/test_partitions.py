@@ -48,7 +48,7 @@ def test_a_node_that_is_cut_off_says_so_and_answers_nothing_from_memory(
     node = Node(program, "--insecure", "--drain", "0s", url=through)
     name = f"cut-{new_id()}"
     lease = node.acquire(name, ttl=60)
-    waiting = node.begin("acquire", {"name": name, "wait": 55, "ttl": 60})
+    waiting = node.begin("acquire", {"name": name, "wait": 20, "ttl": 60})
     direct.queue(name, 1)
     proxy.cut()
     calls: dict[str, object] = {

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from fencelock import engines
+from fencelock import OutcomeUnknown, Unavailable, engines
 from fencelock.engine import Engine
-from fencelock.model import Request
-from fencelock.service import handlers, messages
+from fencelock.errors import FencelockError
+from fencelock.model import Busy, Grant, Request, queued
+from fencelock.service import handlers, messages, problems
 from fencelock.service.access import ANONYMOUS, Access
 from fencelock.service.audit import NoAudit
 from fencelock.service.call import Answer, Call
@@ -23,6 +24,7 @@ from fencelock.service.node import Limits, owner_of
 from fencelock.service.node import Node as ServiceNode
 from fencelock.service.problems import Problem
 from fencelock.service.tickets import Tickets
+from fencelock.world import Signal
 from fencelock.worlds.aio import AioWorld
 from tests.service.nodes import CUTS, Node, answer_of, held, new_id
 
@@ -287,6 +289,246 @@ def test_what_was_withdrawn_while_it_was_asked_for_is_not_kept() -> None:
         assert not await is_held(service, "n")
 
     run(scenario)
+
+
+def test_a_push_that_an_older_poll_took_wakes_the_newest() -> None:
+    """H80: three polls for one id, while the engine's answer to the first is late."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets, _ = service
+        blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
+        await acquire(service, call(service), blocker)
+        request = queued(Request("n", "o" * 32, 60))
+        ask: Verb = node.engine.acquire
+        answered, go = asyncio.Event(), asyncio.Event()
+        go.set()
+
+        async def answer_late(request: Request) -> Any:
+            answer = await ask(request)
+            answered.set()
+            await go.wait()
+            return answer._replace(look_in=LONG) if isinstance(answer, Busy) else answer
+
+        async def poll(one: Call) -> list[Grant]:
+            begun = await tickets.begin(one, "i", [request])
+            grants = await tickets.granted(begun, node.world.now() + LONG)
+            await tickets.end(begun, grants, goes_on=begun.superseded)
+            return grants
+
+        node.engine.acquire = answer_late  # type: ignore[method-assign]
+        first = asyncio.create_task(poll(call(service)))
+        await until(lambda: ticket_signals(tickets))
+        ticket = tickets._by_owner[request.owner]
+        await until(lambda: ticket.look_at > 0)
+        answered.clear()
+        go.clear()
+        ticket.set()
+        await answered.wait()
+        second_call, third_call = call(service), call(service)
+        second = asyncio.create_task(poll(second_call))
+        await until(lambda: second_call.wake in ticket_signals(tickets))
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        await node.engine.withdraw(Request("n", owner, 60))  # the push
+        await until(lambda: not ticket.woken)  # the second has taken it, and waits for its turn
+        third = asyncio.create_task(poll(third_call))
+        await until(lambda: third_call.wake in ticket_signals(tickets))
+        go.set()
+        async with asyncio.timeout(20):
+            (grant,) = await third
+        assert grant.owner == request.owner
+        assert [*await first, *await second] == []
+
+    run(scenario)
+
+
+class Away:
+    """A verb of an engine that fails while the engine is away."""
+
+    def __init__(self, engine: Engine, verb: str) -> None:
+        self.tried, self.back = asyncio.Event(), asyncio.Event()
+        inner: Verb = getattr(engine, verb)
+
+        async def wrapper(*words: Any) -> Any:
+            self.tried.set()
+            if not self.back.is_set():
+                raise Unavailable
+            return await inner(*words)
+
+        setattr(engine, verb, wrapper)
+
+
+async def answer_to(service: Service, body: messages.Acquire, resolves: bool = False) -> Problem:
+    """Make a call that ends with a problem, and return that."""
+    one = call(service)
+    one.resolves = resolves
+    try:
+        await acquire(service, one, body)
+    except Problem as problem:
+        return problem
+    except FencelockError as error:
+        return problems.of(error)
+    raise AssertionError("it was granted")
+
+
+async def left(service: Service, name: str) -> None:
+    """Wait until nobody stands in the queue, with a sweeper that has begun now.
+
+    It does not wait for clients that come back: without its ticks, the node counts as frozen soon.
+    """
+    for ticket in service.tickets._by_owner.values():
+        ticket.kept_until = 0.0
+    sweeper = asyncio.create_task(service.tickets.sweep())
+    await until_waiters(service, name, 0)
+    await until(lambda: not len(service.tickets))
+    sweeper.cancel()
+
+
+async def until_waiters(service: Service, name: str, count: int) -> None:
+    while len((await service.node.engine.inspect(name)).waiters) != count:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("given", [None, "own"])
+def test_a_wait_whose_place_is_not_taken_back_ends_in_doubt(given: str | None) -> None:
+    """H80: "busy" or "nothing happened" would be said of a place that becomes a holder."""
+
+    async def scenario(service: Service) -> None:
+        await acquire(service, call(service), messages.Acquire(name="n", id=new_id(), ttl=60))
+        away = Away(service.node.engine, "withdraw")
+        body = messages.Acquire(name="n", id=given and new_id(), ttl=60, wait=0.01)
+        problem = await answer_to(service, body)
+        assert (problem.kind, problem.body()["may_have_happened"]) == ("outcome-unknown", True)
+        await until_waiters(service, "n", 1)
+        away.back.set()
+        await left(service, "n")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("given", [None, "own"])
+def test_an_engine_that_fails_those_who_wait_leaves_them_in_doubt(given: str | None) -> None:
+    """H80: the wait has joined the queue; then the engine is away, also for the withdrawal."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets, _ = service
+        await acquire(service, call(service), messages.Acquire(name="n", id=new_id(), ttl=60))
+        body = messages.Acquire(name="n", id=given and new_id(), ttl=60, wait=LONG)
+        waiting = asyncio.create_task(answer_to(service, body))
+        await until_waiters(service, "n", 1)
+        aways = [Away(node.engine, verb) for verb in ("acquire", "withdraw")]
+        (ticket,) = tickets._by_owner.values()
+        ticket.set()
+        problem = await waiting
+        assert (problem.kind, problem.body()["may_have_happened"]) == ("outcome-unknown", True)
+        for away in aways:
+            away.back.set()
+        await left(service, "n")
+
+    run(scenario)
+
+
+def test_a_poll_says_that_nothing_happened_only_where_all_stood_in_the_queue_before() -> None:
+    """H80: its client goes on at another node then, with the places that it had."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets, _ = service
+        await acquire(service, call(service), messages.Acquire(name="n", id=new_id(), ttl=60))
+        want = messages.Want(name="n", id=new_id(), ttl=60)
+        body = messages.WaitFor(inbox="i", wants=[want], hold=LONG)
+        waiting = asyncio.create_task(handlers.wait(service, call(service), body))
+        await until_waiters(service, "n", 1)
+        away = Away(node.engine, "acquire")
+        (ticket,) = tickets._by_owner.values()
+        ticket.set()
+        with pytest.raises(OutcomeUnknown):
+            await waiting
+        with pytest.raises((Problem, Unavailable)):
+            await handlers.wait(service, call(service), body)
+        away.back.set()
+        assert len(tickets) == 1
+
+    run(scenario)
+
+
+def test_a_place_that_nobody_polls_for_is_left_although_the_engine_was_away() -> None:
+    """H80: what was not confirmed is tried again; a ghost would hold the lock in the end."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets, _ = service
+        await acquire(service, call(service), messages.Acquire(name="n", id=new_id(), ttl=60))
+        body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
+        assert (await acquire(service, call(service), body)).status == 202
+        (ticket,) = tickets._by_owner.values()
+        ticket.kept_until = 0.0
+        away = Away(node.engine, "withdraw")
+        sweeper = asyncio.create_task(tickets.sweep())
+        await away.tried.wait()
+        await until(lambda: ticket.leave_by is not None)
+        sweeper.cancel()
+        away.back.set()
+        await left(service, "n")
+
+    run(scenario)
+
+
+def test_who_comes_back_to_a_place_that_was_not_left_keeps_it() -> None:
+    async def scenario(service: Service) -> None:
+        node, tickets, _ = service
+        blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
+        await acquire(service, call(service), blocker)
+        body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
+        assert (await acquire(service, call(service), body)).status == 202
+        (ticket,) = tickets._by_owner.values()
+        ticket.kept_until = 0.0
+        away = Away(node.engine, "withdraw")
+        sweeper = asyncio.create_task(tickets.sweep())
+        await away.tried.wait()
+        await until(lambda: ticket.leave_by is not None)
+        node._failures = 0  # the engine is back for others
+        again = messages.Acquire(name="n", id=body.id, ttl=60, wait=LONG)
+        waiting = asyncio.create_task(acquire(service, call(service), again))
+        await until(lambda: ticket.poll is not None)
+        away.back.set()
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        await node.engine.withdraw(Request("n", owner, 60))  # the push
+        assert (await waiting).status == 200
+        sweeper.cancel()
+        assert len(tickets) == 0
+        assert await is_held(service, "n")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("resolves", [False, True])
+def test_a_grant_that_comes_too_late_did_not_happen_only_if_it_was_taken_back(
+    resolves: bool,
+) -> None:
+    """H80: a client that asks again is told to, because nothing is taken back behind its back."""
+
+    async def scenario(service: Service) -> None:
+        engine = service.node.engine
+        ask: Verb = engine.acquire
+
+        async def late(request: Request) -> Any:
+            return (await ask(request))._replace(valid_until=0.0)
+
+        engine.acquire = late  # type: ignore[method-assign]
+        body = messages.Acquire(name="n", id=new_id(), ttl=60)
+        problem = await answer_to(service, body, resolves)
+        assert problem.kind == ("outcome-unknown" if resolves else "engine-unavailable")
+        assert await is_held(service, "n") is resolves
+
+    run(scenario)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    while not holds():  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+def ticket_signals(tickets: Tickets) -> list[Signal]:
+    """Return the signals of the polls that have a ticket."""
+    return [one.poll.call.wake for one in tickets._by_owner.values() if one.poll is not None]
 
 
 def test_a_defect_of_an_engine_ends_the_sweeping_of_one_waiter_only(

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -19,8 +20,9 @@ from ..errors import OutcomeUnknown
 from ..observe import Event
 from ..telemetry import Registry
 from ..telemetry.text import MEDIA_TYPE as TEXT
+from ..web.files import File, of_page
 from ..world import sleep
-from . import calls, openapi, static
+from . import calls, openapi
 from .access import ANONYMOUS, Identity
 from .call import Answer, Call
 from .calls import Entry
@@ -98,7 +100,7 @@ class App:
         query = _query(bytes(scope.get("query_string", b"")))
         if method in ("GET", "HEAD"):
             known = headers.get("if-none-match", "")
-            if (page := static.answer(path, node.access.is_open, known)) is not None:
+            if (page := _page(path, node.access.is_open, known)) is not None:
                 return page
         entry = calls.find(path, method)
         peer = str((scope.get("client") or ("", 0))[0])
@@ -253,6 +255,26 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def _page(path: str, is_open: bool, known: str) -> Answer | None:
+    """Answer with a file of the dashboard, or with 304 if the client has it already; None if there
+    is no such file.
+
+    The page has a mark of whether everybody may call: then it needs no token.
+    """
+    file = _files(is_open).get(path)
+    if file is None:
+        return None
+    if known == file.tag:
+        return Answer(b"", 304, file.headers)
+    return Answer(file.data, 200, file.headers)
+
+
+@cache
+def _files(is_open: bool) -> dict[str, File]:
+    marks = (b'data-identities="yes"', b'data-identities="no"') if is_open else (b"", b"")
+    return of_page("service", marks=marks)
+
+
 def _told(problem: Problem) -> Answer:
     headers = {"Content-Type": MEDIA_TYPE, **problem.headers}
     if problem.retry_in is not None:
@@ -274,7 +296,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     for name, value in scope["headers"]:
         text = name.decode("latin-1").lower()
         if text in headers and text in ("authorization", "host", "content-length", "content-type"):
-            raise Problem("malformed", f"The header {text} stands twice")
+            raise Problem("malformed", f"The header {text} is given twice")
         headers[text] = value.decode("latin-1")
     return headers
 
@@ -293,7 +315,7 @@ def _query(text: bytes) -> dict[str, str]:
         raise Problem("malformed", "The query cannot be read") from None
     query = dict(pairs)
     if len(query) != len(pairs):
-        raise Problem("malformed", "A parameter stands twice")
+        raise Problem("malformed", "A parameter is given twice")
     if SECRETS & {name.lower() for name in query}:
         raise Problem("malformed", "A token goes into the header Authorization, never into a URL")
     return query

@@ -62,7 +62,7 @@ def _config(words: Mapping[str, Any]) -> Config:
     if len(set(names)) < len(names):
         raise UsageError("two identities have the same name")
     if len(set(digests)) < len(digests):
-        raise UsageError("one token stands twice")
+        raise UsageError("the same token is listed twice")
     hosts = [str(host).lower() for host in _list(words.get("hosts", []), "hosts")]
     audit = words.get("audit")
     if audit is not None and not isinstance(audit, str):

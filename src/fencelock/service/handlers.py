@@ -17,7 +17,7 @@ from urllib.parse import quote
 from .._client.events import outcome_of
 from .._client.policy import RENEWALS_PER_TTL
 from .._client.validation import check_limit, check_meta, check_ttl
-from ..errors import FencelockError, OutcomeUnknown, UsageError
+from ..errors import EngineError, FencelockError, OutcomeUnknown, UsageError
 from ..model import (
     READERS_MAX,
     Busy,
@@ -25,6 +25,7 @@ from ..model import (
     Request,
     Role,
     Share,
+    counted_from,
     granted,
     queued,
     role_of,
@@ -53,32 +54,43 @@ class Service(NamedTuple):
 
 async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answer:
     """Acquire one lock: at once, after a wait, or later by the place that is kept."""
-    node, tickets, _ = service
+    node = service.node
     given = body.id or node.world.owner()
     request = _request(service, call, body, given)
     await node.take_over(call, request.owner)
     if body.safety == "correctness" and node.engine.traits.safety != "correctness":
         raise Problem("unsupported-safety")
     try:
+        return await _acquire(service, call, body, request, given)
+    except (Problem, EngineError, UsageError):
+        raise  # nothing happened
+    except BaseException:
+        if body.id is None:
+            # Nobody knows its id: nobody could send the call again or release the lock.
+            service.tickets.leave_later(request, call.identity.name, nameless=True)
+        raise
+
+
+async def _acquire(
+    service: Service, call: Call, body: messages.Acquire, request: Request, given: str
+) -> Answer:
+    """Acquire; an EngineError says that this call has left nothing behind."""
+    node, tickets, _ = service
+    try:
         answer = await node.in_turn(request.owner, partial(_first, service, request, body.attempt))
     except (FencelockError, Problem) as error:
         node.tally.refused(
             request, "unavailable" if isinstance(error, Problem) else outcome_of(error)
         )
-        if body.id is None and isinstance(error, OutcomeUnknown):
-            # Nobody knows its id: nobody could send the call again or release the lock.
-            node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
         raise
     if isinstance(answer, Grant):
         if node.is_spent(request.owner, body.attempt):  # it was given back during the request
             await node.take_back(request, call)
             raise Problem("id-spent")
-        if answer.valid_until > node.world.now():
-            return _lease_answer(service, call, request, answer, given)
-        node.tally.refused(request, "unavailable")
-        if not call.resolves:
-            await node.take_back(request, call)
-        raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
+        if answer.valid_until <= node.world.now():
+            node.tally.refused(request, "unavailable")
+            await node.take_back_late(request, call)
+        return _lease_answer(service, call, request, answer, given)
     if not body.wait and not body.keep:
         node.tally.refused(request, "busy", answer.holder)
         raise _busy(call, body.name, answer)
@@ -87,7 +99,10 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     try:
         grants = await tickets.granted(poll, call.received_at + body.wait)
     except BaseException:
-        await _leave(service, poll, keep=True)  # sent again with its id, it keeps its position
+        if body.id is None:
+            await tickets.drop_all(poll, "unavailable")
+        else:  # sent again with its id, it keeps its position
+            await tickets.end(poll, [], failed=True)
         raise
     if grants:
         await tickets.end(poll, grants)
@@ -114,26 +129,27 @@ async def _not_granted(
     if poll.superseded:
         raise Problem("superseded")
     if node.draining:
-        await _leave(service, poll, keep=True)
+        await tickets.end(poll, [])
         raise Problem("draining", retry_in=0.0)
     if body.keep:
         await tickets.end(poll, [], goes_on=True)
     else:
-        await _leave(service, poll, keep=False)
+        await _leave(service, poll, nameless=body.id is None)
         raise _busy(call, body.name, Busy(0.0, position, holder=first.holder))
     queued = messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S)
     queued.holder = _words_of(call, body.name, first)
     return Answer(queued, 202)
 
 
-async def _leave(service: Service, poll: Poll, keep: bool) -> None:
-    """End a poll, and withdraw its requests unless they keep their position."""
+async def _leave(service: Service, poll: Poll, nameless: bool) -> None:
+    """End a poll, and withdraw its requests: in the background, if the engine does not confirm."""
     node, tickets, _ = service
-    if keep:
-        await tickets.end(poll, [])
-        return
     for request in await tickets.drop_all(poll, "cancelled" if poll.call.gone else "timeout"):
-        await node.take_back(request, poll.call)
+        try:
+            await node.take_back(request, poll.call)
+        except OutcomeUnknown:
+            tickets.leave_later(request, poll.call.identity.name, nameless)
+            raise
 
 
 async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
@@ -149,7 +165,7 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     try:
         grants = {g.owner: g for g in await tickets.granted(poll, call.received_at + body.hold)}
     except BaseException:
-        await tickets.end(poll, [])
+        await tickets.end(poll, [], failed=True)
         raise
     positions = {owner: ticket.position for owner, ticket in poll.tickets.items()}
     await tickets.end(poll, list(grants.values()), goes_on=poll.superseded)
@@ -187,9 +203,9 @@ def _leases(service: Service, call: Call, won: Won) -> list[messages.Lease]:
     leases: list[messages.Lease] = []
     for _, grant, given in won:
         share = grant.share
-        waited = max(0.0, grant.asked_at - call.received_at)
+        waited = counted_from(grant) - call.received_at
         node.access.holds(call.identity, grant.owner, grant.valid_until)
-        node.tally.granted(grant, waited)
+        node.tally.granted(grant, max(0.0, waited))
         facts = {"name": grant.name, "fence": grant.fence, "ttl": grant.ttl, "waited": waited}
         node.auditor.write("granted", call.identity.name, call.peer, facts)
         semaphore = share is not None and share.kind == "semaphore"
@@ -236,7 +252,9 @@ async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
         if isinstance(answer, Grant):
             node.access.holds(call.identity, grant.owner, answer.valid_until)
             node.tally.renewed(answer)
-            renewals.append(messages.Renewal(True, ttl=answer.ttl))
+            waited = counted_from(answer) - call.received_at
+            shorter = waited if waited < 0 else None
+            renewals.append(messages.Renewal(True, ttl=answer.ttl, waited=shorter))
             continue
         node.access.holds_no_more(call.identity, grant.owner)
         node.tally.lost(grant, answer)

@@ -1,4 +1,4 @@
-"""The bodies of calls and answers, as they stand in JSON.
+"""The JSON bodies of calls and answers.
 
 All times are seconds, and all are durations: no moment crosses the wire. Unknown members are
 refused, so that a misspelled option is not taken for its default.
@@ -157,7 +157,7 @@ class Forget(_Body):
 
 
 class Announce(_Body):
-    """Tell all who observe a name that it has changed."""
+    """Wake all observers of a name."""
 
     name: Name
 
@@ -184,8 +184,10 @@ class Lease(_Answer):
     id: str
     fence: int
     ttl: float
-    waited: Seconds
-    """How long the service waited before it sent the engine the request that was granted."""
+    waited: float
+    """From when the ttl counts, in seconds after the call came: how long the service waited before
+    it sent the engine the request that was granted. Negative where the engine's session, with which
+    the lock ends, is older than the call."""
     renew_in: float
     role: Role = "lock"
     limit: int | None = None
@@ -222,10 +224,13 @@ class Waited(_Answer):
 
 
 class Renewal(Struct, omit_defaults=True):
-    """What became of one renewal."""
+    """What became of one renewal. The lock holds until the call was sent + ``waited`` + ``ttl``."""
 
     held: bool
     ttl: float | None = None
+    waited: float | None = None
+    """0 if it is left out. Negative where the engine's session, with which the lock ends, was last
+    renewed before the call came."""
     loss: Literal["expired", "revoked", "session"] | None = None
     reason: str | None = None
 
@@ -247,7 +252,7 @@ class Withdrawn(_Answer):
 
 
 class Holder(Struct):
-    """Who holds a lock. Its id is a capability and stands nowhere."""
+    """A holder of a lock, without its id, which is a capability."""
 
     name: str
     fence: int

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
 from .. import observe
+from .._client.acquire import too_late
 from .._client.events import timed
 from ..engine import Engine
-from ..errors import FencelockError, Unavailable
+from ..errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ..model import Finding, Request, Share
 from ..world import Signal, World, sleep
 from .access import ANONYMOUS, Access
@@ -228,41 +229,57 @@ class Node:
             if self._undos.get(owner) is done:
                 del self._undos[owner]
 
-    async def take_back(self, request: Request, call: Call | None = None) -> None:
-        """Leave the queue and release the lock; once, since the engine ends what is silent anyway.
+    async def take_back(self, request: Request, call: Call | None = None) -> bool:
+        """Leave the queue and release the lock; return False if that is not for this node to do.
 
         A node that was frozen withdraws nothing: its client may have gone to another node with the
         same id, and holds the lock there. Nor does a call that was taken over by a newer one.
-        """
-        with self.undoing(request.owner):
-            await self.in_turn(request.owner, lambda: self._undo(request, call))
 
-    async def _undo(self, request: Request, call: Call | None = None) -> None:
+        There is something to take back, so without the engine's confirmation the outcome of the
+        attempt is unknown: that the withdrawal was not sent does not undo it.
+        """
+        try:
+            with self.undoing(request.owner):
+                return await self.in_turn(request.owner, lambda: self._undo(request, call))
+        except (EngineError, Problem) as error:
+            raise OutcomeUnknown(
+                f"the request for {request.name!r} was not taken back ({error}): it may be granted"
+            ) from error
+
+    async def take_back_late(self, request: Request, call: Call) -> NoReturn:
+        """Take back a grant whose answer took longer than its ttl, and raise what follows.
+
+        Nothing is taken back behind the back of a client that asks again.
+        """
+        if call.resolves or not await self.take_back(request, call):
+            raise OutcomeUnknown(f"the engine's answer for {request.name!r} came after the ttl")
+        raise too_late(request)
+
+    async def _undo(self, request: Request, call: Call | None = None) -> bool:
         is_other = call is not None and request.owner in call.taken_over
-        if not is_other and not self.stalled():
-            await self.call_engine(self.engine.withdraw, request)
+        if is_other or self.stalled():
+            return False
+        await self.call_engine(self.engine.withdraw, request)
+        return True
 
     async def try_to_take_back(self, request: Request, call: Call | None = None) -> None:
         """Withdraw a request, and log a failure: no caller is left that could get the error."""
-        await self._try(self.take_back(request, call))
+        try:
+            await self.take_back(request, call)
+        except FencelockError as error:
+            self.log(f"a request was not taken back, and ends by itself: {error}")
 
-    async def try_to_leave(self, request: Request) -> None:
+    async def leave(self, request: Request, whole: bool) -> None:
         """Stop waiting for a request, within the turn of its owner.
 
-        It is withdrawn only where no other node can have its owner's position, or where the first
-        in the queue holds the lock by being there.
+        It is withdrawn as a ``whole`` where no other node can have its owner's position, or where
+        the first in the queue holds the lock by being there.
         """
         engine = self.engine
-        if engine.first_holds or not engine.traits.portable:
-            await self._try(self._undo(request))
+        if whole or engine.first_holds or not engine.traits.portable:
+            await self._undo(request)
         else:
-            await self._try(self.call_engine(engine.leave_queue, request))
-
-    async def _try(self, undo: Awaitable[None]) -> None:
-        try:
-            await undo
-        except (FencelockError, Problem) as error:
-            self.log(f"a request was not taken back, and ends by itself: {error}")
+            await self.call_engine(engine.leave_queue, request)
 
     # Life.
 

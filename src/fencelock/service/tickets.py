@@ -12,6 +12,8 @@ when its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to
   under the same id: it keeps its position there, and what it was granted there. Only where no other
   node can have the owner's position, or where the first in the queue holds the lock by being there,
   is all of it withdrawn.
+* What the engine has not confirmed is tried again, for a ttl: an entry in a queue that nobody knows
+  of becomes a holder that nobody knows of. The ticket stays so long, for a client that comes back.
 """
 
 from __future__ import annotations
@@ -22,17 +24,18 @@ from functools import partial
 from typing import Any
 
 from .._client import policy
-from .._client.acquire import too_late
-from ..errors import FencelockError
+from ..errors import EngineError, FencelockError, OutcomeUnknown
 from ..model import Busy, Grant, Request
 from ..world import Signal
 from .call import Call
 from .node import CALL_S, Node
-from .problems import Problem
+from .problems import RETRY_IN_S, Problem
 
 KEEP_S = 10.0
 CLAIM_S = 1.0  # between two polls of one client: a turn that comes then is not lost
+RETRY_CLAIM_S = RETRY_IN_S + CLAIM_S  # after an error: a client is told when to send again
 AT_ONCE = 64  # engine calls of one poll
+LEAVE_MIN_S, LEAVE_MAX_S = 0.5, 5.0  # between two tries to leave a queue
 
 
 class Ticket:
@@ -41,7 +44,10 @@ class Ticket:
     __slots__ = (
         "claim_until",
         "identity",
+        "is_nameless",
+        "joined",
         "kept_until",
+        "leave_by",
         "look_at",
         "poll",
         "position",
@@ -65,6 +71,12 @@ class Ticket:
         """By when a poll has to come, if there is none when the ticket's turn has come."""
         self.withdrawn = False
         """Its lock was given back, or its request was withdrawn."""
+        self.joined = False
+        """Whether the engine may have put its request into the queue."""
+        self.leave_by: float | None = None
+        """When no more is tried to leave the queue, while that was tried and not confirmed."""
+        self.is_nameless = False
+        """Whether the id was made here and told to nobody, so that no call can come for it."""
 
     def set(self) -> None:
         self.woken = True
@@ -86,6 +98,8 @@ class Poll:
         self.inbox = inbox
         self.tickets: dict[str, Ticket] = {}
         self.superseded = False
+        self.joined: set[str] = set()
+        """Owners that the engine may have put into the queue because of this call."""
 
 
 class Tickets:
@@ -118,7 +132,8 @@ class Tickets:
                 if ticket is not None:
                     await self._node.engine.watch(ticket.request, ticket)
         except BaseException:
-            await self.drop_all(poll, "unavailable")
+            await self._drop(poll, [one for one in poll.tickets.values() if not one.joined])
+            self._keep(poll)
             raise
         return poll
 
@@ -128,8 +143,10 @@ class Tickets:
         is_new = ticket is None
         if ticket is None:
             ticket = Ticket(request, poll.call.identity.name, self._wake)
-            self._by_owner[request.owner] = ticket
-            self._count[ticket.identity] += 1
+            self._add(ticket)
+        elif ticket.leave_by is not None:  # its client is back
+            is_new, ticket.leave_by = True, None
+            ticket.request, ticket.woken = request, True
         elif ticket.request != request:
             ticket.request, ticket.woken = request, True
         older = ticket.poll
@@ -139,7 +156,13 @@ class Tickets:
             older.call.wake.set()
         ticket.poll = poll
         poll.tickets[request.owner] = ticket
+        if ticket.joined and poll.inbox is None:  # the same attempt, sent again: the same doubt
+            poll.joined.add(request.owner)
         return ticket if is_new else None
+
+    def _add(self, ticket: Ticket) -> None:
+        self._by_owner[ticket.request.owner] = ticket
+        self._count[ticket.identity] += 1
 
     def _refuse_too_many(self, call: Call, wanted: Sequence[Request]) -> None:
         new = sum(request.owner not in self._by_owner for request in wanted)
@@ -152,13 +175,19 @@ class Tickets:
     async def granted(self, poll: Poll, deadline: float) -> list[Grant]:
         """Wait until the engine has granted something, the deadline has passed or the poll is over.
 
-        An error is raised if nothing was granted; else the grants are returned in spite of it.
+        An error is raised if nothing was granted; else the grants are returned in spite of it. It
+        is an OutcomeUnknown where the call may have put a request into the queue.
         """
         world, wake, node = self._node.world, poll.call.wake, self._node
         while True:
             now = world.now()
             due = [t for t in poll.tickets.values() if t.woken or t.look_at <= now]
-            granted = await self._look(poll, due)
+            try:
+                granted = await self._look(poll, due)
+            except (EngineError, Problem) as error:
+                if poll.joined:
+                    raise OutcomeUnknown(f"a request may be in the queue, and {error}") from error
+                raise
             if poll.superseded or len(poll.tickets) < len(due):
                 granted = [grant for grant in granted if self._is_for(poll, grant)]
             ended = poll.superseded or poll.call.gone or node.draining or not poll.tickets
@@ -179,10 +208,10 @@ class Tickets:
             thunks = [self._thunk(poll, ticket) for ticket in due[first : first + AT_ONCE]]
             answers += await world.gather(thunks, world.now() + 2 * CALL_S)
         granted = [answer for answer in answers if isinstance(answer, Grant)]
-        if not granted:
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
+        errors = [answer for answer in answers if isinstance(answer, Exception)]
+        if errors and not granted:
+            unknown = [error for error in errors if isinstance(error, OutcomeUnknown)]
+            raise (unknown or errors)[0]
         return granted
 
     def _is_for(self, poll: Poll, grant: Grant) -> bool:
@@ -207,18 +236,20 @@ class Tickets:
         sent to the engine again, which makes the lease last a whole ttl from then.
         """
         node, request = self._node, ticket.request
-        ticket.woken = False
+        was_woken, ticket.woken = ticket.woken, False
         handed = node.engine.pushed_grant(request)
         if handed is None or handed.asked_at < poll.call.received_at:
             try:
                 answer = await node.in_turn(request.owner, partial(self._request, poll, ticket))
             except BaseException:
-                ticket.woken = True
+                self._pass_on(poll, ticket)
                 raise
         else:
             answer = handed
         now = node.world.now()
         if answer is None:
+            if was_woken:
+                self._pass_on(poll, ticket)
             return None
         if isinstance(answer, Busy):
             ticket.position = answer.position
@@ -226,37 +257,101 @@ class Tickets:
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
             return None
         if answer.valid_until <= now:
-            if not poll.call.resolves:
-                await node.take_back(request, poll.call)
-            raise too_late(request)
+            try:
+                await node.take_back_late(request, poll.call)
+            except EngineError:
+                ticket.joined = False
+                poll.joined.discard(request.owner)
+                raise
         return answer
+
+    def _pass_on(self, poll: Poll, ticket: Ticket) -> None:
+        """Leave a push to the next look, because this one did not learn what it was about.
+
+        A newer poll that has taken the ticket over sleeps already, and is woken.
+        """
+        if ticket.poll is poll:
+            ticket.woken = True
+        else:
+            ticket.set()
 
     async def _request(self, poll: Poll, ticket: Ticket) -> Grant | Busy | None:
         """Send the request, unless another call took over or withdrew it while others had turns."""
         if ticket.poll is not poll or ticket.withdrawn:
             return None
-        return await self._node.call_engine(self._node.engine.acquire, ticket.request)
+        try:
+            answer = await self._node.call_engine(self._node.engine.acquire, ticket.request)
+        except Problem:
+            raise  # the engine was not asked
+        except BaseException:  # an error of a waiter may come after it has joined the queue
+            self._join(poll, ticket)
+            raise
+        self._join(poll, ticket)
+        return answer
 
-    async def end(self, poll: Poll, granted: Sequence[Grant], goes_on: bool = False) -> None:
+    def _join(self, poll: Poll, ticket: Ticket) -> None:
+        if not ticket.joined:
+            ticket.joined = True
+            poll.joined.add(ticket.request.owner)
+
+    async def end(
+        self,
+        poll: Poll,
+        granted: Sequence[Grant],
+        goes_on: bool = False,
+        failed: bool = False,
+    ) -> None:
         """End a poll: drop the tickets of what was granted, and keep the others for a while.
 
         A client that ``goes_on``, as one does whose newer call has ended this one, polls here
-        again: a turn that comes meanwhile waits for that, or others would be served before it.
+        again: a turn that comes meanwhile waits for that, or others would be served before it. So
+        does one whose poll has ``failed``, after a while.
         """
         for grant in granted:
             ticket = poll.tickets.pop(grant.owner, None)
             if ticket is not None:
                 await self.drop(ticket)
-        self._keep(poll, CLAIM_S if granted or goes_on else 0.0)
+        self._keep(poll, RETRY_CLAIM_S if failed else CLAIM_S if granted or goes_on else 0.0)
 
     async def drop_all(self, poll: Poll, outcome: str) -> list[Request]:
         """End a poll whose tickets are not kept; return its requests."""
         tickets = list(poll.tickets.values())
-        poll.tickets.clear()
+        await self._drop(poll, tickets, outcome)
+        return [ticket.request for ticket in tickets]
+
+    async def _drop(
+        self, poll: Poll, tickets: Sequence[Ticket], outcome: str = "unavailable"
+    ) -> None:
+        for ticket in tickets:
+            poll.tickets.pop(ticket.request.owner, None)
         for ticket in tickets:
             self._node.tally.left(ticket.request, outcome)
             await self.drop(ticket)
-        return [ticket.request for ticket in tickets]
+
+    def leave_later(self, request: Request, identity: str, nameless: bool) -> None:
+        """Withdraw a request that nobody polls for in the background, until that is confirmed.
+
+        A ``nameless`` one has an id that no client knows: all of it is taken back.
+        """
+        if self._node.draining:  # the sweeper has ended
+            if nameless:
+                undo = self._node.try_to_take_back(request)
+                self._node.world.spawn(undo, "fencelock-take-back")
+        elif request.owner not in self._by_owner:
+            ticket = Ticket(request, identity, self._wake)
+            ticket.is_nameless, ticket.joined = nameless, True
+            self._add(ticket)
+            self._leave_again(ticket)
+
+    def _leave_again(self, ticket: Ticket) -> None:
+        """Have the sweeper try, again after a while, to leave the queue."""
+        now, ttl = self._node.world.now(), ticket.request.ttl
+        if ticket.leave_by is None:
+            ticket.leave_by = now + ttl
+        tried = now - (ticket.leave_by - ttl)
+        ticket.woken = False
+        ticket.kept_until = now + min(max(tried, LEAVE_MIN_S), LEAVE_MAX_S)
+        self._wake.set()
 
     async def forget(self, owner: str) -> None:
         """Stop waiting for this owner: its lock was given back, or its request was withdrawn."""
@@ -277,11 +372,7 @@ class Tickets:
 
     async def drop(self, ticket: Ticket) -> None:
         """Forget a ticket, and end its watch."""
-        if self._by_owner.get(ticket.request.owner) is ticket:
-            del self._by_owner[ticket.request.owner]
-            self._count[ticket.identity] -= 1
-            if not self._count[ticket.identity]:
-                del self._count[ticket.identity]
+        self._remove(ticket)
         try:
             await self._node.engine.unwatch(ticket.request)
         except FencelockError:
@@ -293,6 +384,13 @@ class Tickets:
             except FencelockError:
                 pass  # its poll looks by itself, and the sweeper must not end here
             other.set()
+
+    def _remove(self, ticket: Ticket) -> None:
+        if self._by_owner.get(ticket.request.owner) is ticket:
+            del self._by_owner[ticket.request.owner]
+            self._count[ticket.identity] -= 1
+            if not self._count[ticket.identity]:
+                del self._count[ticket.identity]
 
     def _keep(self, poll: Poll, claim_s: float = 0.0) -> None:
         """Keep the tickets of an ended poll, for ``claim_s`` even those whose turn comes."""
@@ -338,9 +436,25 @@ class Tickets:
             ticket.kept_until = self._node.world.now() + KEEP_S
             ticket.claim_until = self._node.world.now() + CLAIM_S
             return
-        self._node.tally.left(request, "cancelled")
-        await self.drop(ticket)
-        await self._node.try_to_leave(request)
+        if ticket.leave_by is None:
+            self._node.tally.left(request, "cancelled")
+            await self.drop(ticket)
+        else:
+            self._remove(ticket)
+        if ticket.leave_by is not None and ticket.leave_by <= self._node.world.now():
+            self._node.log("a waiter did not leave the queue within its ttl, and ends by itself")
+            return
+        try:
+            await self._node.leave(request, ticket.is_nameless)
+        except (FencelockError, Problem) as error:
+            if ticket.leave_by is None:
+                self._node.log(f"a waiter has not left the queue, which is tried again: {error}")
+            other = self._by_owner.get(request.owner)
+            if other is None:
+                self._add(ticket)
+                self._leave_again(ticket)
+            else:  # its client is back, and waits in the same place
+                other.joined = True
 
 
 def _ends_at(ticket: Ticket) -> float:

@@ -26,7 +26,7 @@ HTML = Said(502, b"<html>", "text/html")
 
 ACQUIRE: dict[str, tuple[Said, type[FencelockError], str]] = {
     "no token": (problem(401, "unauthorized"), Denied, "FENCELOCK_TOKEN"),
-    "no right": (problem(403, "forbidden"), Denied, "allowed"),
+    "no right": (problem(403, "forbidden"), Denied, "lacks the right"),
     "a host that is not its own": (problem(421, "wrong-host"), Misconfigured, "hosts"),
     "a quota": (problem(429, "quota"), Unavailable, "quota"),
     "an engine that is away": (problem(503, "engine-unavailable"), Unavailable, "engine"),
@@ -129,17 +129,38 @@ def test_nobody_there_is_unavailable(flavor: str, peer: Stub) -> None:
 
 
 def test_a_lease_is_counted_from_when_its_call_was_sent(flavor: str, peer: Stub) -> None:
-    """A wait that is longer than ours was is not believed."""
+    """A wait that is longer than ours was is not believed. One that is negative shortens it."""
 
     async def scenario(lab: Lab) -> None:
         asked = await engine(lab, peer.url)
-        for waited in (0.0, 3600.0, -5.0):
-            peer.say("/v1/acquire", Said(200, {"schema": 1, "fence": 7, "waited": waited}))
+        for waited, earlier in ((0.0, 0.0), (3600.0, 0.0), (-5.0, 5.0)):
+            body = {"schema": 1, "fence": 7, "ttl": 10.0, "waited": waited}
+            peer.say("/v1/acquire", Said(200, body))
             before = asked.world.now()
             grant = await asked.acquire(Request("a", "0" * 32, 10.0))
             assert isinstance(grant, Grant)
             assert before <= grant.asked_at <= asked.world.now()
-            assert grant.valid_until < grant.asked_at + 10.0
+            assert grant.valid_until < grant.asked_at + 10.0 - earlier
+
+    run(flavor, scenario)
+
+
+def test_a_lease_lasts_no_longer_than_the_service_says(flavor: str, peer: Stub) -> None:
+    """The engine behind it may have cut the ttl, or counted it from before the call came."""
+
+    async def scenario(lab: Lab) -> None:
+        asked = await engine(lab, peer.url)
+        peer.say("/v1/acquire", Said(200, {"schema": 1, "fence": 7, "ttl": 6.0, "waited": 0.0}))
+        grant = await asked.acquire(Request("a", "0" * 32, 10.0))
+        assert isinstance(grant, Grant)
+        assert grant.ttl == 6.0
+        assert grant.valid_until < grant.asked_at + 6.0
+        for renewal in ({"ttl": 6.0}, {"ttl": 4.0}, {"ttl": 6.0, "waited": -2.0}):
+            peer.say("/v1/renew", Said(200, {"schema": 1, "leases": [{"held": True, **renewal}]}))
+            (renewed,) = await asked.renew([grant])
+            assert isinstance(renewed, Grant)
+            lasts = renewal["ttl"] + renewal.get("waited", 0.0)
+            assert renewed.valid_until < asked.world.now() + lasts
 
     run(flavor, scenario)
 

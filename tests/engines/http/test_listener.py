@@ -41,7 +41,7 @@ class Service:
             self.asked.set()
             self.go.wait(SOON)
         if name in self.leases:
-            return Said(200, {"schema": 1, "fence": self.leases[name], "waited": 0.0})
+            return Said(200, {"schema": 1, "fence": self.leases[name], "ttl": 600.0, "waited": 0.0})
         return QUEUED
 
     def _wait(self, body: dict[str, Any]) -> Said:
@@ -49,7 +49,7 @@ class Service:
         self._change.wait_for(lambda: self._change.number > number or self._is_granted(body))
         newer = self._change.number > number
         granted = [
-            {"id": w["id"], "fence": self.leases[w["name"]], "waited": 0.0}
+            {"id": w["id"], "fence": self.leases[w["name"]], "ttl": 600.0, "waited": 0.0}
             for w in body["wants"]
             if w["name"] in self.leases
         ]

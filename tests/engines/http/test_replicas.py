@@ -217,7 +217,7 @@ def test_a_node_that_says_that_nothing_happened_is_followed_by_the_next(
         with stub() as other:
             client = await lab.connect(f"{peer.url},{other.url.removeprefix('http://')}")
             await core_of(client).ready()
-            lease = Said(200, {"schema": 1, "fence": 7, "waited": 0.0})
+            lease = Said(200, {"schema": 1, "fence": 7, "ttl": 600.0, "waited": 0.0})
             other.say("/v1/acquire", lease)
             peer.say("/v1/acquire", problem(503, "draining"))
             answer = await engine_of(client).acquire(Request("a", "0" * 32, 10.0))
@@ -248,7 +248,9 @@ def test_each_node_is_asked_once_whatever_other_calls_meet(flavor: str, peer: St
 
             peer.say("/v1/acquire", draining)
             second.answers["/v1/acquire"] = answer_late
-            third.say("/v1/acquire", Said(200, {"schema": 1, "fence": 7, "waited": 0.0}))
+            third.say(
+                "/v1/acquire", Said(200, {"schema": 1, "fence": 7, "ttl": 600.0, "waited": 0.0})
+            )
             answer = await engine_of(client).acquire(Request("a", "0" * 32, 10.0))
             assert isinstance(answer, Grant)
 
@@ -269,7 +271,7 @@ def test_a_node_that_does_not_know_is_left_and_not_asked_again_unasked(
     async def scenario(lab: Lab) -> None:
         with stub() as other:
             client = await lab.connect(f"{peer.url},{other.url.removeprefix('http://')}")
-            lease = Said(200, {"schema": 1, "fence": 7, "waited": 0.0})
+            lease = Said(200, {"schema": 1, "fence": 7, "ttl": 600.0, "waited": 0.0})
             for node in (peer, other):
                 node.say("/v1/acquire", lease)
                 node.say("/v1/renew", unknown)
@@ -278,7 +280,8 @@ def test_a_node_that_does_not_know_is_left_and_not_asked_again_unasked(
             with pytest.raises(fencelock.OutcomeUnknown, match=peer.url.removeprefix("http://")):
                 await held.renew()
             assert "/v1/renew" not in [path for path, *_ in other.asked]
-            other.say("/v1/renew", Said(200, {"schema": 1, "leases": [{"held": True}]}))
+            renewal = {"held": True, "ttl": LONG_S}
+            other.say("/v1/renew", Said(200, {"schema": 1, "leases": [renewal]}))
             await held.renew()
             held.check()
             assert [path for path, *_ in peer.asked].count("/v1/renew") == 1

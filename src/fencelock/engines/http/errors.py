@@ -32,7 +32,7 @@ _TABLE: dict[str, tuple[type[EngineError], str]] = {
     ),
     "forbidden": (
         Denied,
-        "this identity may not do that: have the verb allowed for it, and for such a name",
+        "this identity lacks the right: allow it this verb for a prefix of the name",
     ),
     "wrong-host": (
         Misconfigured,
@@ -89,7 +89,7 @@ def mapped(response: Response, where: str) -> FencelockError:
     if kind == "invalid":
         return UsageError(detail)
     error, advice = _TABLE.get(
-        kind, (Misconfigured, "the service and this client do not understand each other")
+        kind, (Misconfigured, "the service and this client seem to be of different versions")
     )
     return error(f"{where}: {advice} ({detail}); nothing happened")
 

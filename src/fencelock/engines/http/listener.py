@@ -177,7 +177,7 @@ class Listener:
         if is_first:
             observe.warn(
                 f"more than {BATCH_MAX:,} waiters of one client: a poll of the lock service names "
-                "no more. Those who came last lose their places in the queue and ask once in "
+                "no more. Those who came last lose their positions in the queue and retry once in "
                 f"{LOOK_S:g} s: connect another client for them"
             )
         return dict(waiting[:BATCH_MAX]), number

@@ -121,16 +121,18 @@ class Bodies:
 def read_lease(answer: dict[str, Any], request: Request, sent_at: float, now: float) -> Grant:
     """Decode a lease. Its ttl counts from when the request was sent, plus the service's wait.
 
-    A reported wait that is longer than the time since then is ignored.
+    A reported wait that is longer than the time since then is ignored. The engine of the service
+    may have cut the ttl.
     """
     waited = float(answer["waited"])
-    since = sent_at + waited * (1 - DRIFT)
+    since = sent_at + waited - abs(waited) * DRIFT
     share = request.share
     if share is not None and share.kind == "semaphore":
         share = share._replace(slot=int(answer["slot"]))
-    asked_at = since if waited >= 0 and since <= now else sent_at
-    fence = check_fence(answer["fence"])
-    return granted(request.name, request.owner, fence, request.ttl, asked_at, share)
+    asked_at = since if sent_at <= since <= now else sent_at
+    fence, ttl = check_fence(answer["fence"]), min(request.ttl, float(answer["ttl"]))
+    grant = granted(request.name, request.owner, fence, ttl, asked_at, share)
+    return _ends_earlier(grant, sent_at - since)
 
 
 def read_position(answer: dict[str, Any]) -> Busy:
@@ -146,11 +148,27 @@ def read_busy(answer: Mapping[str, Any], queued: bool) -> Busy:
 
 
 def read_renewals(wished: Sequence[Grant], answer: dict[str, Any]) -> list[Grant | Gone]:
-    """Decode the results of renewals."""
+    """Decode the results of renewals; ``wished`` are the grants as if each lasted its whole ttl."""
     return [
-        grant if one["held"] is True else Gone(LOSSES[one["loss"]], str(one["reason"]))
+        _renewed(grant, one)
+        if one["held"] is True
+        else Gone(LOSSES[one["loss"]], str(one["reason"]))
         for grant, one in zip(wished, answer["leases"], strict=True)
     ]
+
+
+def _renewed(grant: Grant, answer: dict[str, Any]) -> Grant:
+    waited, ttl = float(answer.get("waited", 0.0)), float(answer["ttl"])
+    if waited >= 0 and ttl >= grant.ttl:
+        return grant
+    name, owner, fence, asked_ttl, sent_at, _, share = grant
+    grant = granted(name, owner, fence, min(asked_ttl, ttl), sent_at, share)
+    return _ends_earlier(grant, -waited * (1 + DRIFT))
+
+
+def _ends_earlier(grant: Grant, seconds: float) -> Grant:
+    """Return a grant whose ttl was counted from so many seconds before it was asked for."""
+    return grant._replace(valid_until=grant.valid_until - seconds) if seconds > 0 else grant
 
 
 def read_releases(count: int, answer: dict[str, Any]) -> list[bool]:

@@ -77,7 +77,7 @@ class Replicas:
             response = await self.send(method, verb, body, timeout, purpose)
             return self.read(response, read, garbled)
         except OutcomeUnknown as error:
-            raise Unavailable(f"{error}; it was a question only, so nothing changed") from error
+            raise Unavailable(f"{error}; the request only reads, so nothing changed") from error
 
     async def call(
         self,
