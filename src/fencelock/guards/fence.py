@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from .. import observe
-from ..errors import StaleFence, UsageError
+from ..errors import StaleFence, Unavailable, UsageError
 from ..model import FENCE_MAX, check_fence
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MarkPair",
     "check_age",
     "claim",
+    "crowded_out",
     "name_of",
 ]
 
@@ -171,6 +172,14 @@ def name_of(lease: Fenced) -> str:
     """
     slot = getattr(lease, "slot", None)
     return lease.name if slot is None else f"{lease.name}#{slot}"
+
+
+def crowded_out(what: str, name: str, attempts: int) -> Unavailable:
+    """Return the error for an operation on what a name keeps that lost every race with others."""
+    return Unavailable(
+        f"the {what} of {name!r} was changed by others {attempts} times before this "
+        "could be done, so nothing was done: try again"
+    )
 
 
 def check_age(seconds: object) -> float:

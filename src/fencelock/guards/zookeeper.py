@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ..errors import Denied, EngineError, OutcomeUnknown, Unavailable, UsageError
-from .fence import Claim, Fenced, MarkPair, check_age, claim
+from .fence import Claim, Fenced, MarkPair, check_age, claim, crowded_out
 
 __all__ = ["ROOT", "ZooKeeperGuard"]
 
@@ -133,10 +133,7 @@ class ZooKeeperGuard:
             if not any(isinstance(result, Exception) for result in mine):
                 return theirs
             _raise_what_failed(mine, theirs)
-        raise Unavailable(
-            f"the mark of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
-            "could be done, so nothing was done: try again"
-        )
+        raise crowded_out("mark", wanted.name, ATTEMPTS_MAX)
 
     def mark(self, name: str, *, reading: bool = False) -> int:
         """Return the mark of a name, in epoch 0 the highest fence seen; 0 if there is none.

@@ -98,6 +98,65 @@ def test_a_cancelled_handler_raises_the_mark() -> None:
     assert marks.mark("/seat") == 5
 
 
+def test_an_application_whose_client_hangs_up_before_the_answer_raises_the_mark() -> None:
+    """It may have acted before it noticed: an exception is no surer sign of that than silence."""
+    marks = MemoryMarks()
+
+    async def silent(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+
+    async def hung_up() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def unread(message: asgi.Message) -> None:
+        raise AssertionError(message)
+
+    headers = [(b"fencing-token", b"5")]
+    scope = {"type": "http", "method": "PUT", "path": "/seat", "headers": headers}
+    asyncio.run(asgi.FencingMiddleware(silent, marks)(scope, hung_up, unread))
+    assert marks.mark("/seat") == 5
+
+
+def test_a_wsgi_body_that_is_closed_before_the_answer_raises_the_mark_if_it_ran() -> None:
+    """A generator of which nothing was read has not begun, so it has done nothing."""
+    marks = MemoryMarks()
+
+    class Lazy:
+        """A body that would respond with its first piece."""
+
+        def __iter__(self) -> Iterator[bytes]:
+            raise AssertionError("it was read")
+
+    def acted(*_: Any) -> Iterable[bytes]:
+        return Lazy()
+
+    def never_ran(*_: Any) -> Iterator[bytes]:
+        raise AssertionError("it was read")
+        yield b""
+
+    def went_on(*_: Any) -> Iterator[bytes]:
+        yield b""  # a server that is lenient waits for more
+
+    for app, pieces in ((acted, 0), (never_ran, 0), (went_on, 1)):
+        environ = {"REQUEST_METHOD": "PUT", "PATH_INFO": f"/{app.__name__}"}
+        guarded = wsgi.FencingMiddleware(app, marks)
+        body: Any = guarded({**environ, "HTTP_FENCING_TOKEN": "5"}, lambda *_: None)
+        reader = iter(body)
+        for _ in range(pieces):
+            next(reader)
+        body.close()
+        reply = call_wsgi(wsgi.FencingMiddleware(_ok, marks), "PUT", f"/{app.__name__}", _FOUR)
+        assert reply.status == (200 if app is never_ran else 412)
+
+
+_FOUR = [("Fencing-Token", "4")]
+
+
+def _ok(_: Any, start_response: wsgi.Start) -> Iterable[bytes]:
+    start_response("200 OK", [])
+    return [b"done"]
+
+
 def test_the_mark_is_raised_before_the_answer_is_sent(flavor: Flavor) -> None:
     """Who has read the answer can rely on it."""
     marks = MemoryMarks()

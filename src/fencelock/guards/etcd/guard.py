@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from ...errors import OutcomeUnknown, Unavailable, UsageError
-from ..fence import Claim, Fenced, check_age, claim
+from ..fence import Claim, Fenced, check_age, claim, crowded_out
 from ..runner import run, run_async
 from .gateway import Gateway
 from .transaction import (
@@ -79,10 +79,7 @@ class _EtcdGuardBase:
             if reply.get("succeeded"):
                 answers: Sequence[Json] = reply.get("responses", [])
                 return answers[: len(operations)]
-        raise Unavailable(
-            f"the mark of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
-            "could be done, so nothing was done: try again"
-        )
+        raise crowded_out("mark", wanted.name, ATTEMPTS_MAX)
 
     def _mark(self, name: str, reads: bool) -> _Steps[int]:
         return seen((yield from _range(look(self._mark_key(name))))).of(reads)

@@ -166,10 +166,9 @@ class FencingMiddleware:
         answer = _Answer(send, lambda: self._raise(name, token))
         try:
             await self._app(scope, receive, answer.send)
-        except BaseException:
-            if not answer.judged:
-                await self._raise(name, token)  # its effect is unknown
-            raise
+        finally:
+            if not answer.judged:  # it failed, or its client hung up: its effect is unknown
+                await self._raise(name, token)
 
     async def _raise(self, name: str, token: Token) -> Problem | None:
         """Raise the mark for a request that the application has accepted."""

@@ -91,7 +91,7 @@ class SqlMarks:
             raise
         except Exception as error:  # of the driver: busy, a lock timeout, a deadlock
             _drop(connection)
-            raise Unavailable(f"the marks cannot be had now, nothing happened: {error}") from error
+            raise Unavailable(f"the marks cannot be used now, nothing happened: {error}") from error
         except BaseException:
             _drop(connection)
             raise

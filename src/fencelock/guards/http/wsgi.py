@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from inspect import iscoroutinefunction
+from inspect import GEN_CREATED, getgeneratorstate, iscoroutinefunction, isgenerator
 from typing import Any, TypeAlias
 
 from ...errors import FencelockError, UsageError
@@ -184,9 +184,14 @@ class _Answer:
         try:
             yield
         except BaseException:
-            if not self.judged:
-                self._accept()
+            self.presume_accepted()
             raise
+
+    def presume_accepted(self) -> None:
+        """Raise the mark unless the application has responded: its effect is unknown."""
+        if not self.judged:
+            self.judged = True
+            self._accept()
 
 
 class Response:
@@ -208,13 +213,20 @@ class Response:
 
     def close(self) -> None:
         leave, self._leave = self._leave, None
+        body, has_begun = self._body, True
+        if isgenerator(body):  # the server closes it unread if the client has hung up
+            has_begun = getgeneratorstate(body) != GEN_CREATED
         try:
-            close = getattr(self._body, "close", None)
+            close = getattr(body, "close", None)
             if close is not None:
                 close()
         finally:
-            if leave is not None:
-                leave()
+            try:
+                if has_begun and leave is not None:
+                    self._answer.presume_accepted()
+            finally:
+                if leave is not None:
+                    leave()
 
     __del__ = close  # a server that forgets to close must not block the resource forever
 

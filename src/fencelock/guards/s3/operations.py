@@ -12,9 +12,9 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from ...errors import Misconfigured, Unavailable
+from ...errors import Misconfigured
 from ..aws import answer_of, code_of
-from ..fence import MARK_DIGITS, Claim, MarkPair
+from ..fence import MARK_DIGITS, Claim, MarkPair, crowded_out
 
 _DATA, _GONE = b"fencelock-mark:", b"fencelock-gone:"
 
@@ -135,7 +135,7 @@ def enter(key: str, wanted: Claim) -> Steps[bytes | None]:
         if (yield from _replace(key, body, seen, _kept(seen, marks))):
             return seen.envelope.data
         yield _pause(attempt)
-    raise _crowded(wanted)
+    raise crowded_out("object", wanted.name, ATTEMPTS_MAX)
 
 
 def put(key: str, data: bytes | None, wanted: Claim, more: Mapping[str, Any]) -> Steps[None]:
@@ -145,7 +145,7 @@ def put(key: str, data: bytes | None, wanted: Claim, more: Mapping[str, Any]) ->
         if (yield from _replace(key, wrap(wanted.mark, data), seen, dict(more))):
             return
         yield _pause(attempt)
-    raise _crowded(wanted)
+    raise crowded_out("object", wanted.name, ATTEMPTS_MAX)
 
 
 def reset(key: str, mark: int) -> Steps[None]:
@@ -157,7 +157,7 @@ def reset(key: str, mark: int) -> Steps[None]:
         if (yield from _replace(key, body, seen, dict(seen.kept))):
             return
         yield _pause(attempt)
-    raise _crowded(Claim(key, 0))
+    raise crowded_out("object", key, ATTEMPTS_MAX)
 
 
 def forget(prefix: str, before: float) -> Steps[int]:
@@ -237,13 +237,6 @@ def _is_changed(error: Exception) -> bool:
 def _pause(attempt: int) -> Pause:
     """Return the back-off before the next read: exponential, with jitter."""
     return Pause(random.uniform(0, min(PAUSE_MAX_S, 0.005 * 2**attempt)))
-
-
-def _crowded(wanted: Claim) -> Unavailable:
-    return Unavailable(
-        f"the object of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
-        "could be done, so nothing was done: try again"
-    )
 
 
 def old(seconds: float) -> float:

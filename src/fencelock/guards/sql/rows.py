@@ -216,7 +216,8 @@ def _missing(table: str, key: Mapping[str, object]) -> MissingRow:
 
 def _unsteady(table: str, key: Mapping[str, object]) -> EngineError:
     return EngineError(
-        f"the row {_which(table, key)} comes and goes; nothing was changed. Roll back"
+        f"the row {_which(table, key)} is inserted and deleted by others; nothing changed. "
+        "Roll back"
     )
 
 
