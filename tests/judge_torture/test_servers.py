@@ -12,7 +12,8 @@ import pytest
 from fencelock.judge import Event, History, verdict
 from fencelock.judge.torture.adapters import FencelockAdapter
 from fencelock.judge.torture.peers import open_adapter
-from fencelock.judge.torture.report import conclusion, facts, rows, updates, words
+from fencelock.judge.torture.report import conclusion, facts, rows, words
+from fencelock.judge.torture.rulings import updates
 from fencelock.judge.torture.run import Progress, Run, Settings, promised, session_of, with_session
 from fencelock.judge.torture.runner import PREFIX, torture
 from fencelock.lab.tortures import parts_of

@@ -238,7 +238,7 @@ def test_what_cannot_be_shown_is_said_in_a_line(program: Program, tmp_path: Path
     for words, code, why in (
         (("nowhere",), 78, "'nowhere' is neither a file nor a scenario"),
         (("mine.json",), 78, "engine.kind: a text"),
-        (("ghost-writer", "more"), 125, "there is no 'ghost-writer', but ls, play and export"),
+        (("ghost-writer", "more"), 125, "'ghost-writer' is not an action"),
         (("ghost-writer", "--set", "fence=guard"), 125, "--set is for play"),
         (("ls", "--port", "0"), 125, "--port and --no-browser are for the page"),
         (("--port", "70000"), 125, "--port"),

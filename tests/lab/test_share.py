@@ -449,7 +449,7 @@ def test_what_cannot_be_exported_is_said_in_words(program: Program, tmp_path: Pa
         lab.export(document, tmp_path / "x.html", fence="x")
     assert list(tmp_path.glob("*.html")) == []
     for words, code, why in (
-        (("export",), 125, "export what? give a scenario"),
+        (("export",), 125, "export needs a scenario"),
         (("export", "nowhere"), 78, "'nowhere' is neither a file nor a scenario"),
         (("export", "ghost-writer", "--set", "fence=x"), 78, "there is no choice 'x'"),
         (("export", "ghost-writer", "-o", "no/where.html"), 78, "no/where.html cannot be written"),

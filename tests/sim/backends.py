@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fencelock.sim.backends import Backend
-from fencelock.sim.redis import RedisBackend, RedlockBackend
 from fencelock.sim.store import StoreBackend
+from tests.sim.redis_backends import RedisBackend, RedlockBackend
 
 BACKENDS: dict[str, type[Backend]] = {
     "store": StoreBackend,

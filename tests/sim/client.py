@@ -17,11 +17,11 @@ from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired
 from fencelock.judge import History
 from fencelock.model import Busy, Grant, Request, Share, Together, Traits, role_of
 from fencelock.sim.network import Host, Network
-from fencelock.sim.resource import Register, RegisterClient, increase
+from fencelock.sim.resource import Register, RegisterClient
 from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
 from tests.sim.plan import NAME, Visit
-from tests.sim.recipes import VISITS
+from tests.sim.recipes import VISITS, increase
 
 if TYPE_CHECKING:
     from tests.sim.harness import Run

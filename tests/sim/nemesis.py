@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fencelock._client import administration
 from fencelock.errors import FencelockError
 from fencelock.sim import faults
 from tests.sim.plan import Fault
@@ -59,7 +60,7 @@ def _revoke(run: Run, fault: Fault) -> None:
 
     async def revoke() -> None:
         try:
-            await client.core.revoke(run.backend.name, "the nemesis wished so")
+            await administration.revoke(client.core, run.backend.name, "the nemesis wished so")
         except FencelockError as error:
             run.simulation.note("nemesis", type(error).__name__)
 

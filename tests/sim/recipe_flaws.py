@@ -39,19 +39,24 @@ def _add_anyhow(self: Name, record: Record) -> None:
         slot = next(slot for slot in count() if slot not in taken)
         record.share = record.share._replace(slot=slot)
     self.records[record.owner] = record
-    self.free -= units_of(record.share)
 
 
 def free_what_expired_twice(patch: Patch) -> None:
     """A unit whose lease is over is counted as free, and once more when it is cleared away."""
-    expire = Name.expire
+    expire, free = Name.expire, Name.free
+    again: weakref.WeakKeyDictionary[Name, int] = weakref.WeakKeyDictionary()
 
     def twice(self: Name, now: float) -> None:
-        free = self.free
+        before = self.free
         expire(self, now)
-        self.free += self.free - free
+        again[self] = again.get(self, 0) + self.free - before
+
+    def both(self: Name) -> int:
+        counted: int = free.__get__(self)
+        return counted + again.get(self, 0)
 
     patch.setattr(Name, "expire", twice)
+    patch.setattr(Name, "free", property(both))
     patch.setattr(Name, "add", _add_anyhow)
 
 
@@ -75,7 +80,6 @@ def number_slots_by_holders(patch: Patch) -> None:
         if record.share is not None and record.share.kind == "semaphore":
             record.share = record.share._replace(slot=len(self.records))
         self.records[record.owner] = record
-        self.free -= units_of(record.share)
 
     patch.setattr(Name, "add", add)
 

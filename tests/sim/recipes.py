@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fencelock._client.facade import LeaseBase
+from fencelock._client.facade import LeaseBase, hold_of
 from fencelock._client.hold_state import HoldState
 from fencelock._client.lock_options import LockSpec
 from fencelock.errors import AcquireTimeout, EngineError, FencelockError, OutcomeUnknown
@@ -18,9 +18,9 @@ from fencelock.recipes.aio import Once
 from fencelock.recipes.barrier import Rendezvous
 from fencelock.recipes.election import LeaderElection
 from fencelock.recipes.latch import CountDown
-from fencelock.recipes.several import acquire_all, hold_of, in_order, release_all
-from fencelock.sim.resource import REGISTER, RegisterClient, increase
-from fencelock.sim.world import Cancelled
+from fencelock.recipes.several import acquire_all, in_order, release_all
+from fencelock.sim.resource import REGISTER, RegisterClient
+from fencelock.sim.world import Cancelled, SimWorld
 from fencelock.world import sleep
 from tests.sim.plan import NAME, Latch, Visit
 
@@ -322,3 +322,14 @@ VISITS: dict[str, Callable[[Client], Campaigns | Windows | Groups | Meetings | C
     "barrier": Meetings,
     "latch": CountDowns,
 }
+
+
+async def increase(
+    client: RegisterClient, world: SimWorld, fence: int, seconds: float, check: Callable[[], object]
+) -> None:
+    """Read the value, work, check, and write value + 1: the update that must not be lost."""
+    value = await client.read(fence)
+    await sleep(world, seconds * 0.7)
+    check()
+    await sleep(world, seconds * 0.3)
+    await client.write(fence, value + 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fencelock._client import administration
 from fencelock._client.client import Core
 from fencelock._client.lock_options import LockSpec, make_lock_spec
 from fencelock._client.pending import ECHO_S
@@ -124,7 +125,7 @@ def test_a_revoked_holder_learns_the_reason_and_the_next_fence_is_higher(desk: D
     async def work() -> None:
         hold = await desk.one.attempt(desk.spec(), 0.0)
         assert isinstance(hold, Hold)
-        assert await desk.other.revoke(NAME, "maintenance")
+        assert await administration.revoke(desk.other, NAME, "maintenance")
         heir = await desk.other.attempt(desk.spec(), 0.0)
         assert isinstance(heir, Hold)
         assert heir.tenure.grant.fence > hold.tenure.grant.fence

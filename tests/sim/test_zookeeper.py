@@ -14,7 +14,7 @@ from fencelock._client.lock_options import make_lock_spec
 from fencelock.engine import Engine
 from fencelock.errors import EngineError, NotAcquired, OutcomeUnknown
 from fencelock.model import Busy
-from fencelock.sim import faults, zookeeper_member
+from fencelock.sim import faults, zookeeper_clients
 from fencelock.sim.model_zookeeper import DELETED
 from fencelock.sim.network import Conditions, Host, Network
 from fencelock.sim.scheduler import Draws
@@ -153,13 +153,13 @@ class Actor:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The kinds of the events that the members tell their clients."""
     kinds: list[int] = []
-    tell = zookeeper_member.Client.tell
+    tell = zookeeper_clients.Client.tell
 
-    def noted(self: zookeeper_member.Client, kind: int, path: str) -> None:
+    def noted(self: zookeeper_clients.Client, kind: int, path: str) -> None:
         kinds.append(kind)
         tell(self, kind, path)
 
-    monkeypatch.setattr(zookeeper_member.Client, "tell", noted)
+    monkeypatch.setattr(zookeeper_clients.Client, "tell", noted)
     return kinds
 
 

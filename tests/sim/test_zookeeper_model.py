@@ -280,6 +280,7 @@ def _nobody(send: object) -> None:
     """The watchers are the test itself."""
 
 
+TOGETHER = {"initLimit": "600", "syncLimit": "600"}  # a stall of a member ends no connection
 CONTAINERS_STAY = {"znode.container.checkIntervalMs": "3600000"}  # none is removed meanwhile
 
 
@@ -291,7 +292,7 @@ def server() -> Iterator[ZooKeeper]:
 
 @pytest.fixture(scope="module")
 def standing() -> Iterator[Ensemble]:
-    with Ensemble(properties=CONTAINERS_STAY) as running:
+    with Ensemble(properties=CONTAINERS_STAY, settings=TOGETHER) as running:
         yield running
 
 

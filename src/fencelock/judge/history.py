@@ -71,7 +71,7 @@ class Event(NamedTuple):
     """Of an acquire that succeeded: the slot of a semaphore that it got."""
     until: float = 0.0
     """Of an acquire that succeeded: the moment from which on the lease may be over, if it is not
-    renewed. Its holder was told so with the lock: from then on it holds nothing."""
+    renewed. The grant said so: from then on its holder has no lock."""
 
 
 # A run makes many events: to create one as a plain tuple takes half the time.

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._client import administration
 from .._client.client import Core
 from .._client.hold_state import HoldState
 from .._client.lock_options import DEFAULT_TTL_S, make_lock_spec
@@ -173,7 +174,7 @@ class FencelockClient(Client):
 
     async def revoke(self, name: str) -> bool:
         """Revoke the lock of its holder."""
-        return await self._core.revoke(name, "an operator wished so")
+        return await administration.revoke(self._core, name, "revoked by an operator")
 
     def believed_until(self) -> float | None:
         hold = self._hold

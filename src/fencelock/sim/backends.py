@@ -1,7 +1,7 @@
 """The interface of a simulated backend: its servers, the engines for them, the state of the lock.
 
 The engines are the package's own, unchanged; only the servers are simulated. The linearizable
-store is in `store.py`, one Redis and several under Redlock are in `redis.py`.
+store is in `store.py`; the tests add one Redis and several under Redlock.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .network import Host, Network
+from .network import Action, Host, Network
 
 OnReceive = Callable[[Any], None]
 Ended = Callable[[str], None]
@@ -16,9 +16,25 @@ Ended = Callable[[str], None]
 class Server(Host):
     """A host that accepts connections."""
 
-    @abstractmethod
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._connections: dict[Connection, Any] = {}
+        """The open connections, each with what the server keeps for it."""
+
+    def deliver(self, action: Action) -> None:
+        """Handle a message even if the process is down: its machine refuses what arrives."""
+        if self.is_paused:
+            self.mail.append(action)
+        else:
+            action()
+
     def accept(self, connection: Connection) -> None:
         """Establish or refuse a new connection, and tell its client which."""
+        if self.is_down:
+            connection.down.send(partial(connection.lost, "refused"))
+            return
+        self._connections[connection] = None
+        connection.down.send(connection.established)
 
     @abstractmethod
     def receive(self, connection: Connection, payload: Any) -> None:

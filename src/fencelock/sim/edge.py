@@ -15,7 +15,7 @@ from ..engines.redis.scripts import Script, script
 from ..engines.redis.settings import Node as Address
 from ..engines.redis.settings import Settings
 from ..engines.redis.wire import POOLS
-from ..engines.redis.wire.connection import CLOSED, Purpose, cannot_connect, packed
+from ..engines.redis.wire.connection import CLOSED, PING, Purpose, cannot_connect, packed
 from ..engines.redlock import FANOUTS
 from ..engines.redlock.scripts import script as redlock_script
 from ..errors import OutcomeUnknown, Unavailable
@@ -136,6 +136,7 @@ class SimInbox(SimConnection):
         self, edge: Edge, world: SimWorld, address: Address, request_timeout: float
     ) -> None:
         self.broken = ""
+        self.unanswered = False
         self._prompts = world.name[-1:] in "02468"
         self._say: Callable[[bytes], None] | None = None
         self._messages: list[bytes] = []
@@ -146,8 +147,11 @@ class SimInbox(SimConnection):
         if self._pending:
             super()._received(replies[:1])
             replies = replies[1:]
+        self.unanswered = False
         for reply in replies:
-            if self._say is None:
+            if reply == b"PONG":
+                pass
+            elif self._say is None:
                 self._messages.append(reply[2])
             else:
                 self._say(reply[2])
@@ -166,6 +170,10 @@ class SimInbox(SimConnection):
     def on_message(self, handle: Callable[[bytes], None]) -> None:
         if self._prompts:
             self._say = handle
+
+    def ping(self) -> None:
+        self.unanswered = True
+        self._connection.send(PING)
 
     def interrupt(self) -> None:
         self._news.set()

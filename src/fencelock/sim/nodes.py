@@ -1,4 +1,4 @@
-"""Simulated servers: models of Redis behind connections, which freeze, restart and misread time."""
+"""Simulated Redis servers that freeze, restart, lose data and have wrong clocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import hiredis
 
 from .connection import Connection, Server
 from .model_redis import Command, ModelRedis, understood
-from .network import Action, Network
+from .network import Network
 from .world import WALL_S
 
 PARSED_MAX = 16
@@ -58,7 +58,6 @@ class Node(Server):
         """Seconds by which its clock is ahead; set it to make that clock step."""
         self.model = ModelRedis(self.wall_us)
         self.model.publish = self._publish
-        self._connections: dict[Connection, None] = {}
         self._channels: dict[bytes, dict[Connection, None]] = {}
         self.watchers: list[Callable[[], object]] = []
         """Called when the server has served something and may have written."""
@@ -70,20 +69,6 @@ class Node(Server):
         """Run its clock at another pace from now on, without a step."""
         self.ahead += (self._pace - pace) * self._simulation.now
         self._pace = pace
-
-    def deliver(self, action: Action) -> None:
-        """Handle a message even if the process is down: its machine refuses what arrives."""
-        if self.is_paused:
-            self.mail.append(action)
-        else:
-            action()
-
-    def accept(self, connection: Connection) -> None:
-        if self.is_down:
-            connection.down.send(partial(connection.lost, "refused"))
-            return
-        self._connections[connection] = None
-        connection.down.send(connection.established)
 
     def receive(self, connection: Connection, payload: bytes) -> None:
         """Serve requests, all at once and in one step."""

@@ -7,12 +7,9 @@ fence. Each slot of a semaphore has a register of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..errors import StaleFence, Unavailable
 from ..guards.fence import MarkPair, claim
 from ..judge import History
-from ..world import sleep
 from .network import Host, Network
 from .tasks import Flag
 from .world import SimWorld
@@ -103,14 +100,3 @@ class RegisterClient:
             raise answers[0]
         history.end("ok", client, verb, op, name, fence, answers[0])
         return answers[0]
-
-
-async def increase(
-    client: RegisterClient, world: SimWorld, fence: int, seconds: float, check: Callable[[], object]
-) -> None:
-    """Read the value, work, check, and write value + 1: the update that must not be lost."""
-    value = await client.read(fence)
-    await sleep(world, seconds * 0.7)
-    check()
-    await sleep(world, seconds * 0.3)
-    await client.write(fence, value + 1)

@@ -35,7 +35,7 @@ TIME_MAX_S = 86_400.0
 
 
 class Endless(RuntimeError):
-    """The simulation did not come to its end within its bounds."""
+    """The simulation exceeded its limit of steps or of time."""
 
 
 class Scheduler:

@@ -75,14 +75,15 @@ class _Reached(Remote):
 class ServiceNode(Server):
     """One process of the service."""
 
+    _connections: dict[Connection, Call | None]
+    """The open connections, each with its call that may wait, or None."""
+
     def __init__(self, backend: ServiceBackend, name: str) -> None:
         self._backend = backend
         self._simulation = backend.network.simulation
         self._starts = 0
         self.world: SimWorld = self._simulation.world(name)
         super().__init__(name)
-        self._connections: dict[Connection, Call | None] = {}
-        """The open connections, each with its call that may wait, or None."""
         self.watchers: list[Action] = []
         self.restart(forgets=True)
 
@@ -125,25 +126,11 @@ class ServiceNode(Server):
             connection.down.send(partial(connection.lost, "the node is gone"))
         self._connections = {}
 
-    def deliver(self, action: Action) -> None:
-        """Handle a message even if the process is down: its machine refuses what arrives."""
-        if self.is_paused:
-            self.mail.append(action)
-        else:
-            action()
-
     def waiting(self) -> list[str]:
         """Return the clients with a call here that may wait, as a poll does."""
         return [connection.client for connection, call in self._connections.items() if call]
 
     # What a connection calls on its server
-
-    def accept(self, connection: Connection) -> None:
-        if self.is_down:
-            connection.down.send(partial(connection.lost, "refused"))
-            return
-        self._connections[connection] = None
-        connection.down.send(connection.established)
 
     def receive(self, connection: Connection, payload: Sent) -> None:
         if connection not in self._connections:

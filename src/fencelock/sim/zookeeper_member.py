@@ -1,4 +1,4 @@
-"""One member of a simulated ZooKeeper ensemble: it leads or follows, and serves its clients.
+"""One member of a simulated ZooKeeper ensemble: it leads or follows.
 
 * The leader gives each write a number (a zxid: the epoch of the leader, then a count) and proposes
   it to the others. An entry in the logs of a majority is committed; all members apply it in order.
@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -18,13 +17,12 @@ from typing import Any, Literal, NamedTuple
 from . import zookeeper_wire as wire
 from .connection import Connection, Server
 from .model_zookeeper import Answer, Entry, Tree
-from .network import Action, Network, Pipe
+from .network import Network, Pipe
 from .world import WALL_S
-from .zookeeper_wire import Hello, Op
+from .zookeeper_clients import TICK_S, ClientPort
+from .zookeeper_wire import Op
 
-TICK_S = 0.5
 SYNC_S = 3 * TICK_S  # how long a leader and its followers may receive nothing from each other
-SESSION_MIN_S, SESSION_MAX_S = 2 * TICK_S, 80 * TICK_S
 CONTAINERS_S = 60.0  # how often the leader checks for containers that are not used any more
 SESSION_MOVED = -118
 
@@ -37,25 +35,6 @@ class Record(NamedTuple):
     entry: Entry
     origin: str = ""
     tag: int = 0
-
-
-class Client:
-    """A connection of a client, and its requests that wait."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.hello: Hello | None = None
-        self.session = 0
-        self.queue: deque[tuple[int, Op]] = deque()
-        self.waits: Callable[[Answer, int], object] | None = None
-        """Called with the leader's answer and its zxid; until then no other request is served."""
-
-    def say(self, data: bytes) -> None:
-        self.connection.down.carry(data)
-
-    def tell(self, kind: int, path: str) -> None:
-        """Send the event of a watch."""
-        self.say(wire.event(kind, path))
 
 
 class Member(Server):
@@ -77,9 +56,7 @@ class Member(Server):
         self._simulation = network.simulation
         self._pace, self._offset = pace, 0.0
         self._pipes: dict[str, Pipe] = {}
-        self._clients: dict[Connection, Client] = {}
-        self._waiting: dict[int, Client] = {}
-        self._tags = self._sessions_made = 0
+        self._clients = ClientPort(self, network.simulation)
         self.forget()
 
     def forget(self) -> None:
@@ -172,18 +149,11 @@ class Member(Server):
 
     # Faults
 
-    def deliver(self, action: Action) -> None:
-        """Handle a message even if the process is down: its machine refuses what arrives."""
-        if self.is_paused:
-            self.mail.append(action)
-        else:
-            action()
-
     def crash(self) -> None:
         """Crash: all connections are lost, and new ones are refused."""
         self.is_down = True
         self.is_paused, self.mail = False, []
-        self._drop_clients("the server is gone")
+        self._clients.drop("the server is gone")
         self._be("looking")
 
     def restart(self, forgets: bool) -> None:
@@ -196,111 +166,19 @@ class Member(Server):
     # Clients
 
     def accept(self, connection: Connection) -> None:
-        if self.is_down:
-            connection.down.send(partial(connection.lost, "refused"))
-            return
-        self._clients[connection] = Client(connection)
-        connection.down.send(connection.established)
-
-    def leave(self, connection: Connection) -> None:
-        client = self._clients.pop(connection, None)
-        if client is not None:
-            client.waits = None
-            self.tree.watches.drop(client.tell)
+        self._clients.accept(connection)
 
     def receive(self, connection: Connection, payload: bytes) -> None:
-        client = self._clients.get(connection)
-        if client is None:
-            connection.down.send(partial(connection.lost, "reset by the server"))
-            return
-        for frame in wire.frames(payload):
-            reader = wire.Reader(frame)
-            if client.hello is not None:
-                client.queue.append(reader.request())
-                self._touch(client.session)
-            elif not self._greet(client, reader.hello()):
-                self._hang_up(client, "the server does not serve")
-                return
-        self._serve(client)
+        self._clients.receive(connection, payload)
 
-    def _hang_up(self, client: Client, why: str) -> None:
-        self.leave(client.connection)
-        client.connection.down.send(partial(client.connection.lost, why))
+    def leave(self, connection: Connection) -> None:
+        self._clients.leave(connection)
 
-    def _drop_clients(self, why: str) -> None:
-        for client in list(self._clients.values()):
-            self._hang_up(client, why)
-        self._waiting.clear()
+    def send_to_leader(self, what: str, tag: int, session: int, op: Op | None) -> None:
+        """Send a request of a client to the leader; ``ClientPort.answered`` gets the answer."""
+        self._send(self._leader, what, tag, session, op)
 
-    def _greet(self, client: Client, hello: Hello) -> bool:
-        """Open a session, or revalidate one with the leader; False if this member cannot serve."""
-        if not self.serves or hello.zxid > self.tree.zxid:
-            return False
-        client.hello = hello
-        if hello.session:
-            wanted = hello.session if hello.password == _password(hello.session) else 0
-            self._request(client, self._welcome, "revalidate", wanted)
-        else:
-            bounded = min(max(hello.timeout_ms, SESSION_MIN_S * 1000), SESSION_MAX_S * 1000)
-            self._sessions_made += 1
-            begun = int(self._simulation.now * 1000) << 16
-            session = self.number + 1 << 56 | begun | self._sessions_made & 0xFFFF
-            op = Op(wire.OPEN_SESSION, version=int(bounded))
-            self._request(client, self._welcome, "write", session, op)
-        return True
-
-    def _welcome(self, client: Client, session: int, answer: Answer, zxid: int) -> None:
-        timeout_ms = int.from_bytes(answer.body, "big")
-        if answer.code or not timeout_ms:
-            client.say(wire.welcome(0, 0, bytes(16)))
-            self._hang_up(client, "the session has expired")
-            return
-        client.session = session
-        client.say(wire.welcome(timeout_ms, session, _password(session)))
-
-    def _serve(self, client: Client) -> None:
-        """Answer the requests in order, up to one that has to go to the leader."""
-        while client.queue and client.waits is None and client.connection in self._clients:
-            xid, op = client.queue.popleft()
-            reply = partial(self._reply, xid, op)
-            if op.kind in wire.WRITES:
-                self._request(client, reply, "write", client.session, op)
-            elif op.kind == wire.SYNC:
-                self._request(client, reply, "sync", client.session, op)
-            elif op.kind in (wire.PING, wire.AUTH):
-                client.say(wire.reply(xid, self.tree.zxid, 0))
-            else:
-                answer = self.tree.read(op, client.tell)
-                client.say(wire.reply(xid, self.tree.zxid, *answer))
-
-    def _reply(self, xid: int, op: Op, client: Client, _: int, answer: Answer, zxid: int) -> None:
-        body = wire.text(op.path) if op.kind == wire.SYNC else answer.body
-        client.say(wire.reply(xid, zxid, answer.code, body))
-        if op.kind == wire.CLOSE:
-            self._hang_up(client, "the session is closed")
-
-    def _request(
-        self,
-        client: Client,
-        take: Callable[[Client, int, Answer, int], object],
-        what: str,
-        session: int,
-        op: Op | None = None,
-    ) -> None:
-        """Send a request to the leader; ``take`` passes its answer to the client."""
-        self._tags += 1
-        client.waits = partial(take, client, session)
-        self._waiting[self._tags] = client
-        self._send(self._leader, what, self._tags, session, op)
-
-    def _answered(self, tag: int, answer: Answer, zxid: int) -> None:
-        client = self._waiting.pop(tag, None)
-        if client is not None and client.waits is not None:
-            take, client.waits = client.waits, None
-            take(answer, zxid)
-            self._serve(client)
-
-    def _touch(self, session: int) -> None:
+    def touch(self, session: int) -> None:
         """Note that the client of a session has sent something, which prolongs the session."""
         if self.role != "leading":
             self._touched[session] = None
@@ -342,7 +220,7 @@ class Member(Server):
         return self._log[-1].entry.zxid if self._log else 0
 
     def _look_anew(self) -> None:
-        self._drop_clients("the server has lost its leader")
+        self._clients.drop("the server has lost its leader")
         self._be("looking")
         self._look()
 
@@ -400,7 +278,7 @@ class Member(Server):
         if epoch < self._accepted or self.role == "leading":
             return
         if self.role == "following" and (name, epoch) != (self._leader, self._epoch):
-            self._drop_clients("the server has another leader")
+            self._clients.drop("the server has another leader")
         if self._leader != name or self._epoch != epoch or self.role != "following":
             self._be("following")
         self._leader = name
@@ -427,7 +305,7 @@ class Member(Server):
         self._send(name, "pong", tuple(touched))
 
     def _on_answer(self, name: str, tag: int, answer: Answer, zxid: int) -> None:
-        self._answered(tag, answer, zxid or self.tree.zxid)
+        self._clients.answered(tag, answer, zxid or self.tree.zxid)
 
     def _apply(self, zxid: int) -> None:
         """Apply the entries up to a zxid, and answer this member's own clients."""
@@ -436,11 +314,9 @@ class Member(Server):
             self._applied += 1
             answer = self.tree.apply(entry)
             if origin == self.name:
-                self._answered(tag, answer, entry.zxid)
+                self._clients.answered(tag, answer, entry.zxid)
             if entry.op.kind == wire.CLOSE:
-                gone = [one for one in self._clients.values() if one.session == entry.session]
-                for client in gone:
-                    self._hang_up(client, "the session has ended")
+                self._clients.end_session(entry.session)
             for watch in self.watchers:
                 watch()
 
@@ -479,7 +355,7 @@ class Member(Server):
             self.serves = True
             self._ends = dict.fromkeys(self.tree.sessions, 0.0)
             for session in self._ends:
-                self._touch(session)
+                self.touch(session)
         due = [one for one in self._syncs if one[0] <= self._committed]
         self._syncs = [one for one in self._syncs if one[0] > self._committed]
         for _, origin, tag in due:
@@ -487,11 +363,11 @@ class Member(Server):
 
     def _on_pong(self, name: str, touched: tuple[int, ...]) -> None:
         for session in touched:
-            self._touch(session)
+            self.touch(session)
 
     def _give(self, name: str, tag: int, answer: Answer, zxid: int) -> None:
         if name == self.name:
-            self._answered(tag, answer, zxid or self.tree.zxid)
+            self._clients.answered(tag, answer, zxid or self.tree.zxid)
         else:
             self._send(name, "answer", tag, answer, zxid)
 
@@ -525,12 +401,8 @@ class Member(Server):
         timeout_ms = self.tree.sessions[session] if session in self._ends else 0
         if timeout_ms:
             self._owners[session] = name
-            self._touch(session)
+            self.touch(session)
         self._give(name, tag, Answer(0, wire.integer(timeout_ms)), 0)
-
-
-def _password(session: int) -> bytes:
-    return session.to_bytes(8, "big") * 2
 
 
 def ensemble(network: Network, count: int = 3) -> list[Member]:

@@ -35,7 +35,7 @@ def ends_in_time(history: History, promises: Promises) -> list[Violation]:
 
 
 def no_false_word(history: History, promises: Promises) -> list[Violation]:
-    """Check that nothing has happened that a call said had not.
+    """Check that a call that reported failure had no effect.
 
     An acquire that failed leaves neither the lock nor an entry in the queue that is granted later.
     A release that failed for another reason than that it came too late has freed nothing. A call

@@ -1,15 +1,9 @@
 """A TCP proxy between a client and its server that delays, blocks, cuts and loses on demand.
 
-It runs in a thread of its own on loopback and knows no protocol. It counts what can be seen on the
-wire: connections, bytes, and *requests*. A request begins with the first bytes that a client sends,
-or the first after a reply: all that it sends before the next reply belongs to it, so a pipeline of
-ten commands is one request, and one round trip.
-
-    with Proxy(server.port) as proxy:
-        client = fencelock.connect(f"redis://{proxy.address}/0")
-        proxy.count_from_now()
-        client.lock("seat").acquire()
-        assert proxy.requests == 1
+It runs in a thread of its own on loopback and knows no protocol, but for *requests*. A request
+begins with the first bytes that a client sends, or the first after a reply: all that it sends
+before the next reply belongs to it, so a pipeline of ten commands is one request, and one round
+trip.
 """
 
 from __future__ import annotations
@@ -81,12 +75,10 @@ class ProxyConnection:
         """Whether replies are no longer passed on to the client."""
         self.gone = False
 
-    def begins_request(self, data: bytes) -> bool:
-        """Keep what the client sends, and return whether a new request begins with it."""
-        begins = self.answered
+    def keep_request(self, data: bytes) -> None:
+        """Keep what the client sends: a new request, if the last one was answered."""
+        self.request = (b"" if self.answered else self.request[:REMEMBERED]) + data
         self.answered = False
-        self.request = (b"" if begins else self.request[:REMEMBERED]) + data
-        return begins
 
     def abort(self) -> None:
         """Close both ends with a reset."""
@@ -124,14 +116,6 @@ class Proxy:
         self._delay = 0.0
         self._lose: list[tuple[bytes, bool]] = []
         self._closed = False
-        self.connections = 0
-        """How many connections were opened."""
-        self.requests = 0
-        """How many requests were begun: one for each round trip."""
-        self.sent = 0
-        """Bytes from clients to the server."""
-        self.received = 0
-        """Bytes from the server to clients."""
         self.lost = 0
         """How many replies were dropped."""
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -169,23 +153,6 @@ class Proxy:
         would be taken for the lost one. What a server pushes without a request is no reply.
         """
         self._command(lambda: self._lose.extend([(to, then_cut)] * count))
-
-    def count_from_now(self) -> None:
-        """Set all counters to zero; connections that are open keep their state."""
-        self._command(self._forget)
-
-    @property
-    def open(self) -> int:
-        """How many connections are open."""
-        return self._call(lambda: len(self._open_connections))
-
-    def waiting(self) -> int:
-        """Return how many bytes wait in the proxy."""
-        return self._call(
-            lambda: sum(
-                flow.waiting for connection in self._open_connections for flow in connection.flows
-            )
-        )
 
     # Start and end.
 
@@ -253,9 +220,6 @@ class Proxy:
         for connection in [*self._open_connections]:
             self._drop(connection)
 
-    def _forget(self) -> None:
-        self.connections = self.requests = self.sent = self.received = self.lost = 0
-
     def _end(self) -> None:
         self._closed = True
         self._reset()
@@ -289,7 +253,6 @@ class Proxy:
             return
         connection = ProxyConnection(client, server)
         self._open_connections.append(connection)
-        self.connections += 1
         for flow in connection.flows:
             flow.source.setblocking(False)
             flow.source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -316,12 +279,10 @@ class Proxy:
             self._take_reply(connection, flow, data)
 
     def _take_request(self, connection: ProxyConnection, flow: Flow, data: bytes) -> None:
-        self.sent += len(data)
-        self.requests += connection.begins_request(data)
+        connection.keep_request(data)
         flow.take(data, self._delay)
 
     def _take_reply(self, connection: ProxyConnection, flow: Flow, data: bytes) -> None:
-        self.received += len(data)
         wanted = (
             []
             if connection.answered

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from .counters import SharedCounter
+from .rulings import DEATH, DID_NOT_HOLD, rulings_of, updates, violated
 from .run import Run
 
-LEFT = "nothing is left behind"  # a question that only the engine can answer in the end
 OUTCOMES = {
     "held": "passed",
     "broken": "violated",
     "not judged": "not applicable",
     "undecided": "undecided",
+    DID_NOT_HOLD: "happened",
 }
-HAPPENED = "happened"  # to another library: it is reported, as no promise of that is known
 SHOWN = 3  # violations of one checker that are reported as text
 _COUNTED = {
     "pause": ("pause", "pauses"),
@@ -35,50 +33,14 @@ class Row(NamedTuple):
     why: str
 
 
-class Updates(NamedTuple):
-    """The results of the read-modify-writes on one kind of counter."""
-
-    acknowledged: int
-    lost: int
-    refused: int
-
-
-def updates(counters: Iterable[SharedCounter]) -> Updates:
-    """Add up the results of some counters."""
-    known = list(counters)
-    return Updates(
-        sum(counter.writes for counter in known),
-        sum(counter.lost for counter in known),
-        sum(counter.refused for counter in known),
-    )
-
-
 def rows(run: Run) -> list[Row]:
-    """Return the verdict, one row for each checker.
-
-    A lock without a fence is judged by the counter without a guard: it cannot use the other.
-    """
-    found = [
-        Row(outcome_of(run, ruling.outcome), ruling.question, ruling.why)
-        for ruling in run.verdict.rulings
-        if run.traits is not None or ruling.checker != "no_lost_update"
+    """Return the verdict, one row for each ruling."""
+    return [
+        Row(OUTCOMES[ruling.outcome], ruling.question, ruling.why)
+        if ruling.checker != DEATH
+        else Row(OUTCOMES[ruling.outcome], ruling.question, run.deaths[0])
+        for ruling in rulings_of(run)
     ]
-    if run.traits is None:
-        plain = updates(run.counters.plain.values())
-        why = f"{plain.lost} of {plain.acknowledged}, and no fence to guard with"
-        outcome = HAPPENED if plain.lost else "passed"
-        found.insert(2, Row(outcome, "no acknowledged update is lost", why))
-    if run.unheard:
-        why = f"the engine is silent: {run.unheard}"
-        found = [row if row.question != LEFT else Row("undecided", LEFT, why) for row in found]
-    if run.deaths:
-        found.append(Row(outcome_of(run, "broken"), "no client ends by itself", run.deaths[0]))
-    return found
-
-
-def outcome_of(run: Run, ruled: str) -> str:
-    """Return a ruling in the terms of a report. Only the promises of fencelock are known."""
-    return HAPPENED if run.traits is None and ruled == "broken" else OUTCOMES[ruled]
 
 
 def conclusion(run: Run) -> str:
@@ -142,7 +104,7 @@ def words(run: Run) -> list[tuple[str, str]]:
         lines.append((row.outcome, f"  {row.outcome:<{width}}  {row.question}{why}"))
     for checker, messages in _violations(run).items():
         more = len(messages) - SHOWN
-        outcome = outcome_of(run, "broken")
+        outcome = OUTCOMES[violated(run)]
         lines += [(outcome, f"    {checker}: {message}") for message in messages[:SHOWN]]
         lines += [(outcome, f"    {checker}: and {more} more")] if more > 0 else []
     return [*lines, *(("", f"  {line}") for line in updates_in_words(run))]

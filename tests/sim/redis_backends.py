@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..engine import Address, Engine
-from ..engines.redis.engine import RedisEngine
-from ..engines.redis.keys import holders_of
-from ..engines.redlock.engine import RedlockEngine
-from .backends import Backend, Held
-from .edge import install
-from .edge_fanout import Edge
-from .model_redis import LockSnapshot, ModelRedis
-from .network import Host, Network
-from .nodes import Node
-from .world import SimWorld
+from fencelock.engine import Address, Engine
+from fencelock.engines.redis.engine import RedisEngine
+from fencelock.engines.redis.keys import holders_of
+from fencelock.engines.redlock.engine import RedlockEngine
+from fencelock.sim.backends import Backend, Held
+from fencelock.sim.edge import install
+from fencelock.sim.edge_fanout import Edge
+from fencelock.sim.model_redis import LockSnapshot, ModelRedis
+from fencelock.sim.network import Host, Network
+from fencelock.sim.nodes import Node
+from fencelock.sim.world import SimWorld
 
 install()
 
