@@ -150,7 +150,8 @@ def test_the_others_skip_a_window_that_was_done(program: Program) -> None:
     ("words", "why"),
     [
         (["--once-per", "5x"], "5x"),
-        (["--once-per", "100ms"], "every must be between"),
+        (["--once-per", "100ms"], "--once-per must be between 1 and 31622400 seconds, not 0.1"),
+        (["--once-per", "0"], "--once-per must be between"),
         (["--once-per", "5m", "-E", "3"], "leave out -E"),
     ],
 )

@@ -81,7 +81,7 @@ def test_show_tells_of_a_semaphore_and_its_queue(program: Program) -> None:
         assert head.split() == ["SLOT", "HOLDER", "FOR", "LEFT", "FENCE"]
         assert [row.split()[0] for row in rows[:2]] == ["0", "1"]
         assert rows[0].split()[-2:] == [str(first.fence), "job=x"]
-        assert rows[3].split() == ["PLACE", "WAITER", "FOR"]
+        assert rows[3].split() == ["POS", "WAITER", "FOR"]
         assert rows[4].split()[-1] == "job=late"
         facts = program.json("show", "pool")
         assert facts["kinds"] == {"semaphore": {"held": 2, "limit": 2, "waiting": 1}}
@@ -100,7 +100,7 @@ def test_show_tells_of_readers_and_who_waits_to_write(program: Program) -> None:
         words = program.run("show", "catalog").stdout
         assert words.startswith("catalog is a read/write lock: held by 2 readers\nAS ")
         queue = words.partition("\n\n")[2].splitlines()
-        assert queue[0].split() == ["PLACE", "TO", "WAITER", "FOR"]
+        assert queue[0].split() == ["POS", "TO", "WAITER", "FOR"]
         assert [row.split()[:2] for row in queue[1:]] == [["1", "write"], ["2", "read"]]
         waiters = program.json("show", "catalog")["waiters"]
         assert [(w["kind"], w["role"]) for w in waiters] == [
@@ -129,8 +129,8 @@ def test_each_kind_of_a_name_is_shown_apart() -> None:
         "  fence    100",
         "  meta     by=anna",
         "",
-        "PLACE  WAITER  FOR",
-        "1      web/7   1s",
+        "POS  WAITER  FOR",
+        "1    web/7   1s",
         "",
         "seat is a semaphore: 1 of 3 slots are held",
         "SLOT  HOLDER  FOR  LEFT  FENCE",
@@ -140,8 +140,8 @@ def test_each_kind_of_a_name_is_shown_apart() -> None:
         "AS      HOLDER  FOR  LEFT  FENCE",
         "reader  web/7   2s   28s   100",
         "",
-        "PLACE  TO     WAITER  FOR",
-        "1      write  web/7   2s",
+        "POS  TO     WAITER  FOR",
+        "1    write  web/7   2s",
     ]
 
 

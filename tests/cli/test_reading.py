@@ -173,6 +173,6 @@ def test_the_live_line_says_place_holder_and_time() -> None:
     holder = Holding("a", 5, 30.0, 65.0, 20.0, who)
     queue = (Waiting(9.0, {"pid": 1}), Waiting(4.0, {"pid": 2}))
     assert describe(State("a", (holder,), queue), 4.2, 2) == (
-        "waiting for 'a' for 4.2s, place 2 of 2, held by web1/7 (backup) for 1m05s"
+        "waiting for 'a' for 4.2s, position 2 of 2, held by web1/7 (backup) for 1m05s"
     )
     assert describe(State("a"), 0.5, 2) == "waiting for 'a' for 500ms"

@@ -82,3 +82,37 @@ def test_another_holder_is_not_released(program: Program) -> None:
         assert "over" in ran.stderr
         assert ran.stderr.count("\n") == 1
         assert client.holders("a")
+
+
+def test_an_empty_argument_is_no_lease_whatever_the_environment_has(program: Program) -> None:
+    """It is a variable of a script that is not set: then no other lock is released."""
+    lease = program.run("acquire", "a", "--ttl", "10m").stdout.strip()
+    for verb in ("release", "renew"):
+        ran = program.run(verb, "", env={"FENCELOCK_LEASE": lease})
+        assert ran.returncode == 125
+        assert "no lease" in ran.stderr
+    assert program.run("release", lease).returncode == 0
+
+
+def test_a_relative_file_is_the_same_one_in_every_folder(program: Program) -> None:
+    """For what is run under the lock, and for a script that carries its lease."""
+    (program.folder / "sub").mkdir()
+    environment = {**program.environment, "FENCELOCK_URL": "sqlite:///its%20locks.db"}
+    script = f"""
+        fencelock() {{ {sys.executable} -W error -m fencelock "$@"; }}
+        eval "$(fencelock acquire a --ttl 10m --shell $1)" || exit
+        cd sub; fencelock renew; fencelock release; echo "released: $?"; cd ..
+        fencelock run b $1 -- sh -c 'cd sub; {sys.executable} -m fencelock run b -n -- true'
+        echo "taken: $?"; ls sub
+    """
+    for url in ("", "--url sqlite:///its%20locks.db?request_timeout=4"):
+        ran = subprocess.run(
+            ["sh", "-c", script, "sh", url],
+            env=environment,
+            cwd=program.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.stdout.split("\n") == ["released: 0", "taken: 75", ""], ran.stderr

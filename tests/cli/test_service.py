@@ -69,7 +69,7 @@ def test_who_may_not_is_told_what_to_do(team: tuple[Service, str], program: Prog
     for words in (["acquire", "other"], ["revoke", "team/job", "--reason", "x", "--yes"]):
         ran = program.run(*words)
         assert ran.returncode not in (0, 1), ran
-        assert "allowed" in ran.stderr
+        assert "lacks the right" in ran.stderr
         assert "Traceback" not in ran.stderr
     url = node.url.replace("http://", f"http://{PLANTED}@")
     for words in (["ls", "--url", url], ["doctor", url], ["run", "--url", url, "a", "--", "true"]):

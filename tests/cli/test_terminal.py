@@ -34,7 +34,7 @@ def typing(program: Program) -> Iterator[Start]:
 def test_the_live_line_tells_place_and_holder(program: Program, typing: Start) -> None:
     with program.client() as client, client.lock("seat", meta={"command": "backup"}) as lease:
         typist = typing("run", "seat", "--", "echo", "ran at last")
-        typist.see("waiting for 'seat'", "place 1 of 1", f"held by {os.uname().nodename}/")
+        typist.see("waiting for 'seat'", "position 1 of 1", f"held by {os.uname().nodename}/")
         typist.see(f"{os.getpid()} (backup) for")
         lease.release()
         shown = typist.see("ran at last", "[ended with 0]")
@@ -47,9 +47,9 @@ def test_the_live_line_counts_holders_and_places_of_its_own_kind(
     with program.client() as client, client.lock("seat"):
         readers = [client.rwlock("seat").read().acquire() for _ in range(3)]
         lock = typing("run", "seat", "--", "true")
-        lock.see("place 1 of 1")
+        lock.see("position 1 of 1")
         writer = typing("run", "seat", "--write", "--", "true")
-        writer.see("place 1 of 1", "and 2 others")
+        writer.see("position 1 of 1", "and 2 others")
         for reader in readers:
             reader.release()
         writer.see("[ended with 0]")
@@ -68,7 +68,7 @@ def test_there_is_no_line_when_nobody_reads_or_wants_it(program: Program, typing
 def test_ctrl_c_ends_the_wait(program: Program, typing: Start) -> None:
     with program.client() as client, client.lock("seat"):
         typist = typing("run", "seat", "--", "echo", "ran")
-        typist.see("place 1 of 1")
+        typist.see("position 1 of 1")
         typist.type("\x03")
         assert "Traceback" not in typist.see("[ended with 130]")
         assert client.inspect("seat").waiters == ()

@@ -204,7 +204,7 @@ def test_lab_plays_a_file_and_says_where_it_is_wrong(program: Program, tmp_path:
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["play"], "play what?", 125),
+        (["play"], "play needs a scenario", 125),
         (["ls", "ghost-writer"], "ls takes neither", 125),
         (["play", "no-such"], "'no-such' is neither a file nor a scenario", 78),
         (["play", "ghost-writer", "--set", "raw=x"], "there is no switch 'raw'", 78),
@@ -325,7 +325,7 @@ def test_with_json_a_busy_lock_and_a_wrong_line_are_objects_too(program: Program
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["watch", "--interval", "0"], "--interval is at least 10ms, not 0"),
+        (["watch", "--interval", "0"], "--interval is at least 10ms and at most 366d, not 0"),
         (["doctor", "--url", "memory://a", "memory://b"], "two engines are named"),
         (["bench", "--url", "memory://a", "memory://b"], "two engines are named"),
         (["torture", "--url", "memory://a", "memory://b"], "two engines are named"),
@@ -352,3 +352,10 @@ def test_a_line_that_makes_no_sense_is_refused(
 def test_help_fits_a_terminal_of_80_columns(verb: str, program: Program) -> None:
     shown = program.run(*filter(None, [verb]), "--help").stdout.splitlines()
     assert max(map(len, shown)) < 80
+
+
+def test_watch_refuses_an_interval_that_no_clock_can_wait(program: Program) -> None:
+    for interval in ("99999999999999999999s", "367d", "1ms"):
+        ran = program.run("watch", "--count", "2", "--interval", interval)
+        assert ran.returncode == 125
+        assert "--interval is at least 10ms and at most 366d" in ran.stderr

@@ -197,7 +197,7 @@ def describe(state: State, waited: float, pid: Scalar) -> str:
     words = [f"waiting for {state.name!r} for {brief(waited)}"]
     mine = [position for position, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
     if mine:
-        words.append(f"place {mine[0]} of {len(state.waiters)}")
+        words.append(f"position {mine[0]} of {len(state.waiters)}")
     return ", ".join([*words, *held_by(state)])
 
 

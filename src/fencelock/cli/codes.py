@@ -30,7 +30,7 @@ SIGNALLED = 128
 
 TABLE: tuple[tuple[str, str], ...] = (
     ("0-255", "run, elect: the command's own exit code; other verbs: 0 on success"),
-    (str(DECLINED), "revoke: you said no, and nothing was revoked; leader: nobody leads"),
+    (str(DECLINED), "revoke: not confirmed, nothing was revoked; leader: nobody leads"),
     (str(UNREACHABLE), "the engine cannot be reached or cannot serve now"),
     (str(NOT_ACQUIRED), "not acquired in time (-E changes this code, --skip-ok makes it 0)"),
     (str(DENIED), "refused by the engine's access control"),

@@ -33,8 +33,11 @@ def unpack(text: str) -> Grant:
 
 
 def given(argument: str | None) -> Grant:
-    """Decode the lease in the argument, else the one in the environment."""
-    text = argument or os.environ.get(VARIABLE)
+    """Decode the lease in the argument, or without one that in the environment.
+
+    An argument that is empty is a script's variable that is not set: never another lock's lease.
+    """
+    text = os.environ.get(VARIABLE) if argument is None else argument
     if not text:
         raise BadArguments(
             f'no lease: run eval "$(fencelock acquire NAME --shell)" first, or pass {VARIABLE}'

@@ -94,7 +94,7 @@ def queue_table(state: State) -> list[str]:
         )
         for position, waiting in enumerate(state.waiters, 1)
     ]
-    return table(("PLACE", *(["TO"] if wanted else []), "WAITER", "FOR", ""), rows)
+    return table(("POS", *(["TO"] if wanted else []), "WAITER", "FOR", ""), rows)
 
 
 def _cells(holding: Holding) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from ...engines import settled_url
 from ...errors import NotAcquired
 from ...model import Grant
 from .. import codes, terminal
@@ -73,8 +74,9 @@ def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
             exports[SLOT] = str(slot)
         elif SLOT in os.environ:
             terminal.out(f"unset {SLOT}")  # the slot of another lease
-        if options.url is not None:
-            exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
+        url = settled_url(options.url)
+        if options.url is not None or url != os.environ.get("FENCELOCK_URL", url):
+            exports["FENCELOCK_URL"] = url  # renew and release find the same engine
         for key, value in exports.items():
             terminal.out(f"export {key}={shlex.quote(value)}")
     else:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..._client import administration
 from ...errors import FencelockError
 from ...model import Finding
 from .. import codes, terminal
@@ -116,7 +117,7 @@ def _of_engine(client: Client) -> list[Finding]:
     from ...sync import drive
 
     try:
-        return drive(client._core.diagnose())  # pyright: ignore[reportPrivateUsage]
+        return drive(administration.diagnose(client._core))  # pyright: ignore[reportPrivateUsage]
     except (FencelockError, OSError) as error:
         return [Finding("warning", "engine", f"could not be examined: {error}")]
 

@@ -69,9 +69,7 @@ def main(options: argparse.Namespace) -> int:
             raise BadArguments("ls takes neither a document nor --set")
         return _list(options.json)
     if options.document is None:
-        raise BadArguments(
-            f"{options.action} what? give a scenario (fencelock lab ls) or a JSON file"
-        )
+        raise BadArguments(f"{options.action} needs a scenario (fencelock lab ls) or a JSON file")
     observe.redirect(_unsaid)  # the trace has the warnings of simulated clients
     if options.action == "export":
         return _export(options)
@@ -93,7 +91,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     if options.document is not None:
         raise BadArguments(
-            f"there is no {options.action!r}, but ls, play and export; DOC is one word"
+            f"{options.action!r} is not an action: use ls, play or export, or give one DOC"
         )
     if options.set:
         raise BadArguments("--set is for play and export: the page has its switches as buttons")

@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import observe
-from ...engines import default_url
+from ...engines import settled_url
 from ...errors import FencelockError, NotAcquired, OutcomeUnknown, UsageError
 from ...model import ELECTION, RECIPE, Scalar
 from .. import clock, codes, terminal
@@ -147,7 +147,13 @@ def read(options: argparse.Namespace) -> RunRequest:
 
 
 def _check_once(options: argparse.Namespace, lock: LockRequest) -> None:
-    """Refuse options that would mean something else within a window."""
+    """Refuse a window of no length, and options that would mean something else within it."""
+    from ...recipes.once import check_every
+
+    try:
+        check_every(seconds(options.once_per), "--once-per")
+    except UsageError as error:
+        raise BadArguments(str(error)) from None
     if options.conflict_exit_code != codes.NOT_ACQUIRED:
         raise BadArguments("--once-per exits with 0 when another runs the command: leave out -E")
     if lock.role != "lock" or lock.min_hold is not None:
@@ -345,8 +351,7 @@ class _Run:
         return json.dumps({VARIABLE: pack(grant_of(lease)), "FENCELOCK_URL": self._url()})
 
     def _url(self) -> str:
-        url: str | None = self._request.options.url
-        return default_url() if url is None else url
+        return settled_url(self._request.options.url)
 
     def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
         """Return the command's environment; its URL has the password, so that it can lock too."""

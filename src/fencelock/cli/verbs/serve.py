@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--config", metavar="FILE", help="who may call, and limits: fencelock.toml, mode 0600")
     add("--insecure", action="store_true", help="let everybody call, on a loopback address only")
-    add("--drain", metavar="DUR", default="5s", help="how long to refuse calls before the end")
+    add("--drain", metavar="DUR", default="5s", help="how long to answer 503 before it stops")
     add(
         "--workers",
         type=number_of(1, 64),

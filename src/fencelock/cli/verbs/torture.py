@@ -75,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=number_of(0, 10**9),
         default=1,
-        help="seed of what is random (default 1)",
+        help="seed of the random choices (default 1)",
     )
     add("--history", metavar="FILE", help="write what happened, one JSON object per line")
     add("--html", metavar="FILE", help="write a page that shows what happened")

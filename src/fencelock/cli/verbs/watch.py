@@ -15,7 +15,7 @@ from ..listing import holding_facts, holdings_table
 from ..options import number_of, prefix_of
 from ..signals import Signals
 
-INTERVAL_MIN_S = 0.01
+INTERVAL_MIN_S, INTERVAL_MAX_S = 0.01, 366 * 86_400.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,10 @@ def main(options: argparse.Namespace) -> int:
     from ..acquisition import reach
 
     prefix, interval = prefix_of(options.prefix), seconds(options.interval)
-    if interval < INTERVAL_MIN_S:
+    if not INTERVAL_MIN_S <= interval <= INTERVAL_MAX_S:
         raise BadArguments(
-            f"--interval is at least {brief(INTERVAL_MIN_S)}, not {options.interval}"
+            f"--interval is at least {brief(INTERVAL_MIN_S)} and at most 366d, not "
+            f"{options.interval}"
         )
     show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
     with Signals() as signals, reach(options, signals) as client:
