@@ -14,7 +14,7 @@ ifdef JOBS
 SLOW_JOBS ?= $(JOBS)
 endif
 JOBS      ?= $(shell echo $$(($(CORES) < 3 ? 3 * $(CORES) : 8)))
-SLOW_JOBS ?= $(shell echo $$(($(CORES) < 4 ? 5 * $(CORES) / 2 : 8)))
+SLOW_JOBS ?= $(shell echo $$(($(CORES) < 4 ? 2 * $(CORES) : 8)))
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet

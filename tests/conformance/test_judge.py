@@ -10,7 +10,7 @@ import pytest
 
 import fencelock._client.lock_options
 import fencelock.sync
-from fencelock._client import acquire, loss_notify, policy
+from fencelock._client import acquire, demands, loss_notify, policy
 from fencelock._client.client import Core
 from fencelock._client.lease_lifecycle import LeaseLifecycle
 from fencelock.engine import Engine
@@ -221,6 +221,10 @@ async def _be_ready(core: Core[Any]) -> None:
     pass
 
 
+def _ignore(*_: object) -> None:
+    pass
+
+
 async def _give_up(world: object, engine: Engine, request: Request, limit: float) -> object:
     try:
         return await engine.acquire(request)
@@ -252,7 +256,7 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "wrong_calls_are_refused_unsent": (fencelock._client.lock_options, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
-    "a_reader_cannot_become_a_writer": (Core, "refuse_upgrade", _accept),
+    "a_reader_cannot_become_a_writer": (demands, "refuse_upgrade", _ignore),
     "several_locks_are_all_or_none": (recipe, "release_all", _keep_all),
     "the_order_of_names_does_not_deadlock": (recipe, "in_order", _as_named),
     "the_loss_of_one_is_the_loss_of_all": (LeaseLifecycle, "leave", _leave_quietly),

@@ -103,13 +103,15 @@ def prefixed(url: str, **options: Any) -> tuple[str, dict[str, Any]]:
     return url, {"prefix": f"check-{next(_number)}:", **options}
 
 
+PATIENT = {"connect_timeout": 15, "request_timeout": 15}  # for one that stalls beside other work
+
 # Each way to run an engine of ours, with a store of its own for each check. A variant is named
 # after its scheme and what is special about it.
 VARIANTS: dict[str, Where] = {
     "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
     "consul": lambda folder: (shared(Consul).fresh_url(), {}),
-    "dynamodb": lambda folder: prefixed(shared(Dynalite).locks_url),
+    "dynamodb": lambda folder: prefixed(shared(Dynalite).locks_url, **PATIENT),
     "spanner": lambda folder: (shared(Spanner).fresh_url(), {}),
     "etcd": lambda folder: (
         shared(brisk_etcd).url,
@@ -162,7 +164,10 @@ VERSIONS: dict[str, tuple[str, Where]] = {
     "postgresql 18": ("postgresql", postgresql_18()),
     "postgresql 18 mode=advisory": ("postgresql mode=advisory", postgresql_18(mode="advisory")),
     "postgresql 18 mode=row": ("postgresql mode=row", postgresql_18(mode="row")),
-    "dynamodb local": ("dynamodb", lambda folder: prefixed(shared(DynamoDBLocal).locks_url)),
+    "dynamodb local": (
+        "dynamodb",
+        lambda folder: prefixed(shared(DynamoDBLocal).locks_url, **PATIENT),
+    ),
 }
 
 RECIPES = {"shared", "remembers", "observe"}

@@ -140,7 +140,10 @@ class Worker:
         self.signal(signal.SIGCONT)
 
     def signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            raise Late(f"the process had ended before signal {number}{self._end()}") from None
 
     def kill(self) -> None:
         """Kill it as a power cut would, and wait until it is gone."""

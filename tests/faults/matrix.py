@@ -300,9 +300,15 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "../service/test_retries.py::test_an_answer_that_was_lost_is_asked_for_again",
         "../service/test_retries.py::test_one_id_for_two_names_is_two_locks",
         "../service/test_retries.py::test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after",
+        "../service/test_retries.py::test_a_push_that_an_older_poll_took_wakes_the_newest",
         "../service/test_retries.py::test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back",
         "../service/test_retries.py::test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that",
         "../service/test_retries.py::test_what_was_withdrawn_while_it_was_asked_for_is_not_kept",
+        "../service/test_retries.py::test_a_wait_whose_place_is_not_taken_back_ends_in_doubt",
+        "../service/test_retries.py::test_an_engine_that_fails_those_who_wait_leaves_them_in_doubt",
+        "../service/test_retries.py::test_a_poll_says_that_nothing_happened_only_where_all_stood_in_the_queue_before",
+        "../service/test_retries.py::test_a_place_that_nobody_polls_for_is_left_although_the_engine_was_away",
+        "../service/test_retries.py::test_a_grant_that_comes_too_late_did_not_happen_only_if_it_was_taken_back",
     ],
 }
 """The tests beside this file, and of the service; H43 to H56 and H59 to H70 are shown in

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import signal
+import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,6 +18,18 @@ LONG_S = 0.05  # the longest into a call that a signal comes: those that wait wo
 
 class SoftLimit(Exception):
     """What Celery's soft time limit is: an ordinary exception that comes from nowhere."""
+
+
+def pythons_own(error: RuntimeError) -> bool:
+    """Whether it is what Python makes of the handler's exception: in Python 3.11, if it comes while
+    a class is made; in any, if it comes in ``Condition.wait`` between its release and its ``try``,
+    by which a thread's ``start()`` waits.
+    """
+    if isinstance(error.__cause__, (KeyboardInterrupt, SoftLimit)):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    by_ours = isinstance(error.__context__, (KeyboardInterrupt, SoftLimit))
+    return by_ours and frames[-1].filename == threading.__file__
 
 
 class Moments:
@@ -58,8 +72,8 @@ class Moments:
                 self._learn(what, None if self.hits > hits else time.perf_counter() - began)
         except (KeyboardInterrupt, SoftLimit):
             return None
-        except RuntimeError as error:  # Python 3.11's, if a module is imported and makes a class
-            if not isinstance(error.__cause__, (KeyboardInterrupt, SoftLimit)):
+        except RuntimeError as error:
+            if not pythons_own(error):
                 raise
             return None
 

@@ -198,7 +198,7 @@ def test_a_waiter_of_another_process_that_timed_out_has_left_the_queue(
     """H31: the same between processes, with another waiter behind it."""
     holder, brief, patient = (crew.actor(flavor, shared_url) for _ in range(3))
     holder.acquire("seat", ttl=60)
-    leaving = brief.begin("acquire", name="seat", timeout=0.8)
+    leaving = brief.begin("acquire", name="seat", timeout=4)
     brief.wait_queued("seat", 1)
     staying = patient.queue("seat", 2)
     with pytest.raises(Exception, match="AcquireTimeout"):

@@ -148,7 +148,12 @@ class ZooKeeper(Server):
 class Ensemble(Group):
     """Three servers that are one. Each reaches the others through proxies that a test may cut."""
 
-    def __init__(self, count: int = 3, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        count: int = 3,
+        properties: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         numbers = range(1, count + 1)
         given = {**ELECTION, **(properties or {})}
         quorum = {number: free_port() for number in numbers}
@@ -164,7 +169,10 @@ class Ensemble(Group):
                     self._lines[number, other] = proxies
                     ports = [proxy.port for proxy in proxies]
                 peers.append(f"server.{other}=127.0.0.1:{ports[0]}:{ports[1]}:participant")
-            self.members.append(ZooKeeper(number=number, peers=peers, properties=given))
+            member = ZooKeeper(
+                number=number, peers=peers, properties=given, settings=dict(settings or {})
+            )
+            self.members.append(member)
         self.servers = [*self.members]
         self._roots = itertools.count()
 

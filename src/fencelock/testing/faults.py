@@ -27,7 +27,7 @@ from .manual_clock.threads import Clock
 __all__ = ["AioFaults", "Faults", "Partition"]
 
 LOSABLE = ("acquire", "renew", "release")
-EXPIRED = "its time was over, by the word of a test"
+EXPIRED = "it was expired by a test"
 
 
 class Partition:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def faults() -> Iterator[Faults]:
-    """What can go wrong with a lock, at a word: see fencelock.testing.faults."""
+    """Inject faults into clients of a memory engine: see fencelock.testing.faults."""
     from .faults import Faults
 
     made = Faults()

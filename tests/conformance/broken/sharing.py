@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
+from weakref import WeakSet
 
-from fencelock.engines.memory import Memo, MemoryEngine
+from fencelock.engines.memory import MemoryEngine
+from fencelock.engines.units import Memo, Name
 from fencelock.model import Busy, Gone, Grant, Request, State, granted
 from fencelock.world import Signal
 
@@ -16,13 +19,16 @@ def _key(request: Request | Grant) -> tuple[str, str]:
 class GrantsOneTooMany(MemoryEngine):
     """Compares with "less or equal" where "less" was meant."""
 
+    _overdrawn: ClassVar[WeakSet[Name]] = WeakSet()
+
     async def acquire(self, request: Request) -> Grant | Busy:
         answer = await super().acquire(request)
         name = self.store.names.get(_key(request))
-        if isinstance(answer, Grant) or request.share is None or name is None or name.free < 0:
+        over = name in self._overdrawn
+        if isinstance(answer, Grant) or request.share is None or name is None or over:
             return answer
         self.store.fence += 1
-        name.free -= 1
+        self._overdrawn.add(name)
         share = request.share._replace(slot=name.limit)
         now = self.world.now()
         return granted(request.name, request.owner, self.store.fence, request.ttl, now, share)
@@ -40,7 +46,6 @@ class TakesAnyLimit(MemoryEngine):
     async def acquire(self, request: Request) -> Grant | Busy:
         name = self.store.names.get(_key(request))
         if name is not None and request.share is not None:
-            name.free += request.share.limit - name.limit
             name.limit = request.share.limit
         return await super().acquire(request)
 
@@ -126,7 +131,7 @@ class RevokesTheFirst(MemoryEngine):
             if each == name:
                 record = next(iter(found.records.values()))
                 self.store.revoked[record.owner] = reason
-                found.remove(record.owner)
+                del found.records[record.owner]
                 return True
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock import LeaseLost, Unavailable
+from fencelock._client import administration
 from tests.faults.flavors import Lab, run
 from tests.servers.redis import Redis
 from tests.servers.resp import ReplyError
@@ -45,7 +46,11 @@ def test_a_server_that_may_drop_locks_is_reported(flavor: str) -> None:
 
     async def findings(lab: Lab, server: Redis) -> list[str]:
         client = await lab.connect(server.url)
-        return [one.topic for one in await client._core.diagnose() if one.level == "problem"]
+        return [
+            one.topic
+            for one in await administration.diagnose(client._core)
+            if one.level == "problem"
+        ]
 
     with Redis(maxmemory=LITTLE, eviction="allkeys-lru") as server:
         assert run(flavor, lambda lab: findings(lab, server)) == ["eviction"]

@@ -160,11 +160,15 @@ class CheckContext:
         while True:
             try:
                 lock = client.lock(self.name(), ttl=ttl, renew=False, on_lost=on_lost)
-                return await lock.acquire()
+                lease = await lock.acquire()
             except Unavailable:
                 if ttl >= SLOW_S:
                     raise
-                ttl *= 4
+            else:
+                if lease.remaining() > ttl / 2 or on_lost is not None or ttl >= SLOW_S:
+                    return lease
+                await lease.release()
+            ttl *= 4
 
     async def enqueue(self, client: aio.Client, request: Request) -> tuple[Signal, Grant | Busy]:
         """Join the queue as a waiter does: watch, then acquire."""
@@ -262,6 +266,13 @@ def grant_of(answer: Grant | Busy) -> Grant:
     if isinstance(answer, Grant):
         return answer
     raise Broken(f"the engine must grant this, and says {answer!r}")
+
+
+def busy_of(answer: Grant | Busy) -> Busy:
+    """Return the answer as a refusal; raise Broken if it is a grant."""
+    if isinstance(answer, Busy):
+        return answer
+    raise Broken(f"the engine must not grant this yet, and says {answer!r}")
 
 
 R = TypeVar("R")

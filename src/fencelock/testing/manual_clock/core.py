@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from ..._client.client import Core, HasHold
-from ..._client.hold_state import HoldState
+from ..._client.client import Core
+from ..._client.hold_state import HasHold, HoldState
 from ..._client.lock_options import LockSpec
 from ...engine import Address, Engine
 from ...engines.memory import MemoryEngine, Store

@@ -67,7 +67,7 @@ async def a_grant_survives_while_nobody_is_connected(context: CheckContext) -> N
     grant = grant_of(await engine_of(client).acquire(context.request(context.name())))
     context.crash(client)
     await engine_of(client).close()
-    core_of(client).closed = True
+    core_of(client).closed = core_of(client).is_let_go = True
     other = await context.connect()
     (shown,) = await other.holders(context.name())
     expect(shown.fence == grant.fence, "the hold that is left is another one")

@@ -50,7 +50,7 @@ async def a_held_lock_is_refused(context: CheckContext) -> None:
 
 @check()
 async def acquire_is_idempotent_for_its_owner(context: CheckContext) -> None:
-    """Asked again for the same owner, the engine grants the same fence: a lost answer is found."""
+    """A repeated acquire by one owner gets the same fence, so that a lost answer is found."""
     client, other = await context.connect(), await context.connect()
     request = context.request(context.name())
     first = grant_of(await engine_of(client).acquire(request))

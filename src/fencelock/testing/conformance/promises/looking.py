@@ -88,7 +88,7 @@ async def scan_lists_names_by_prefix(context: CheckContext) -> None:
 
 @check("scan")
 async def scan_shows_what_holders_shows(context: CheckContext) -> None:
-    """``scan`` tells of a holder what ``holders`` tells, and of nobody whose lease ran out."""
+    """``scan`` shows the same facts of a holder as ``holders``, and no expired lease."""
     client = await context.connect()
     lease = await client.lock(context.name("held"), ttl=LONG_S, meta={"job": "x"}).acquire()
     await engine_of(client).acquire(context.request(context.name("left"), ttl=BRIEF_S))

@@ -10,7 +10,7 @@ from ....engine import Engine
 from ....model import Busy, Grant, Request, Share
 from ....world import Signal
 from ..check import check, expect
-from ..context import LONG_S, CheckContext, core_of, engine_of, grant_of
+from ..context import LONG_S, CheckContext, busy_of, core_of, engine_of, grant_of
 
 SLOT = Share("semaphore", 1, 2)
 
@@ -154,13 +154,13 @@ async def _positions(client: aio.Client, requests: Sequence[Request]) -> list[in
 
 @check("portable", "fifo", "push", "claims")
 async def a_waiter_may_ask_through_another_client(context: CheckContext) -> None:
-    """Who asks again through another client stands once, keeps its place, and is woken there."""
+    """A waiter that retries through another client keeps its position, and is woken there."""
     await _wait_elsewhere(context, None)
 
 
 @check("portable", "fifo", "push", "claims", "shared")
 async def a_waiter_for_a_share_may_ask_through_another_client(context: CheckContext) -> None:
-    """Who asks again for a share elsewhere stands once, keeps its place, and is woken there."""
+    """A waiter for a share that retries elsewhere keeps its position, and is woken there."""
     for share in (SLOT, WRITE):
         await _wait_elsewhere(context, share)
 
@@ -199,11 +199,13 @@ async def _check_leave(context: CheckContext, share: Share | None, is_told: bool
     client, one, other = [await context.connect() for _ in range(3)]
     held = await _fill(context, engine_of(client), share)
     ghost, behind = _request(context, share), _request(context, share)
-    told, _ = await context.enqueue(one, ghost)
+    told, answer = await context.enqueue(one, ghost)
+    look_in = busy_of(answer).look_in
     signal, _ = await context.enqueue(other, behind)
     if is_told:
         await engine_of(client).release(held.pop())
-        await engine_of(one).wait(told, core_of(one).world.now() + context.timeout)
+        at_most = min(context.timeout, look_in)  # without push, nobody tells it
+        await engine_of(one).wait(told, core_of(one).world.now() + at_most)
     await engine_of(one).unwatch(ghost)
     await engine_of(one).leave_queue(ghost)
     if not is_told:

@@ -78,7 +78,7 @@ async def withdraw_passes_on_what_was_handed_over(context: CheckContext) -> None
 
 @check("push")
 async def a_watch_is_told_of_a_release(context: CheckContext) -> None:
-    """Who watches is told, from another client, that it should look again, and then is served."""
+    """A release through another client sets the signal of a watch, and the retry is granted."""
     name, client, other = context.name(), await context.connect(), await context.connect()
     holder = grant_of(await engine_of(client).acquire(context.request(name)))
     request = context.request(name)

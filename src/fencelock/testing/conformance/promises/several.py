@@ -122,7 +122,7 @@ async def the_order_of_names_does_not_deadlock(context: CheckContext) -> None:
 
 @check()
 async def the_loss_of_one_is_the_loss_of_all(context: CheckContext) -> None:
-    """Who holds several locks is told once of them is lost, and the others are given back."""
+    """When one of several locks is lost, its holder is notified once, the others are released."""
     client, other = await context.connect(), await context.connect()
     names = [context.name("a"), context.name("b")]
     told: list[LeaseLost] = []

@@ -51,7 +51,7 @@ async def fences_grow_within_a_slot(context: CheckContext) -> None:
 
 @check("shared")
 async def limits_that_differ_are_refused(context: CheckContext) -> None:
-    """Who wants another limit than those that use a semaphore is told both; a new user decides."""
+    """A limit other than the one in use is refused with both; once unused, any is accepted."""
     one, other = await context.connect(), await context.connect()
     lease = await one.semaphore(context.name(), limit=2, ttl=LONG_S).acquire()
     wider = other.semaphore(context.name(), limit=5, ttl=LONG_S)
@@ -207,7 +207,7 @@ async def a_writer_becomes_a_reader_without_a_gap(context: CheckContext) -> None
 
 @check("shared")
 async def a_reader_cannot_become_a_writer(context: CheckContext) -> None:
-    """Who reads is told that it would wait for itself, and keeps its read lock."""
+    """A reader that asks to write gets UsageError, and keeps its read lock."""
     name, client = context.name(), await context.connect()
     lock = client.rwlock(name, ttl=LONG_S)
     reader = await lock.read().acquire()

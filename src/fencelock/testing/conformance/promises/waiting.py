@@ -10,7 +10,7 @@ from ..context import BRIEF_S, LONG_S, CheckContext, Running, engine_of
 
 @check("fifo")
 async def waiters_are_served_in_order(context: CheckContext) -> None:
-    """Who came first is served first, across clients."""
+    """Waiters are served in the order of their arrival, across clients."""
     name, clients = context.name(), [await context.connect() for _ in range(3)]
     turns: list[int] = []
 
@@ -71,7 +71,7 @@ async def a_waiter_gets_a_released_lock(context: CheckContext) -> None:
 
 @check()
 async def a_waiter_that_timed_out_is_gone(context: CheckContext) -> None:
-    """Who gives up leaves the queue: the lock passes on to those who still wait."""
+    """A waiter that times out leaves the queue; the lock goes to the next."""
     name, clients = context.name(), [await context.connect() for _ in range(3)]
     lease = await clients[0].lock(name, ttl=LONG_S).acquire()
     impatient = context.start(clients[1].lock(name, ttl=2 * LONG_S, timeout=BRIEF_S).acquire)
