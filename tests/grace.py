@@ -1,8 +1,9 @@
-"""A longer grace for engines that answer late because the machine stands still.
+"""Longer limits for engines that answer late because the machine stands still.
 
 A call ends three quarters of a second after its caller's deadline (``world.GRACE_S``), answered or
-not. A busy machine may keep a server from running for longer than that, and a test that never
-meant to be late would learn that nobody knows. Tests of what happens then keep the real one.
+not, and a request of an engine is given up after five. A busy machine may keep a server from
+running for longer than that, and a test that never meant to be late would learn that nobody knows.
+Tests of what happens then keep the real limits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # workers use this too, and should not take long to start
     import pytest
 
 GRACE_S = 3.0
+REQUEST_TIMEOUT_S = 20.0
 FOLDERS = (
     "conformance/",
     "engines/",
@@ -46,6 +48,23 @@ USERS: tuple[ModuleType, ...] = (
 )
 
 
+TIMED = {
+    "consul": "settings",
+    "dynamodb": "settings",
+    "etcd": "cluster",
+    "firestore": "settings",
+    "hazelcast": "settings",
+    "http": "settings",
+    "mysql": "settings",
+    "postgresql": "settings",
+    "redis": "settings",
+    "spanner": "settings",
+    "sqlite": "engine",
+}
+"""Which module of an engine has the default of ``request_timeout``."""
+ALIASES = {"valkey": "redis", "mariadb": "mysql", "https": "http"}
+
+
 def lengthen_grace(
     patch: Callable[[object, str, object], None] = setattr,
     seconds: float = GRACE_S,
@@ -59,6 +78,11 @@ def lengthen_grace(
     if not scheme or scheme.startswith("zookeeper"):  # of a short session
         connection = import_module("fencelock.engines.zookeeper.wire.connection")
         patch(connection, "REQUEST_TIMEOUT_MIN_S", GRACE_S)
+    wanted = ALIASES.get(scheme.partition("+")[0], scheme.partition("+")[0])
+    for engine, module in TIMED.items():
+        if wanted in ("", engine, engine + "s"):
+            found = import_module(f"fencelock.engines.{engine}.{module}")
+            patch(found, "REQUEST_TIMEOUT_S", REQUEST_TIMEOUT_S)
 
 
 def concerns_it(item: pytest.Item) -> bool:

@@ -76,7 +76,7 @@ def test_a_lease_that_is_over_is_refused(server: SqlServer, table: str) -> None:
 
 
 def test_releasing_before_the_commit_is_warned_about(server: SqlServer, table: str) -> None:
-    with fencelock.connect(server.url(), table=table) as client:
+    with fencelock.connect(server.url(), table=table, request_timeout=5) as client:
         lease = client.lock("seat").acquire()
         connection = begin(server)
         fencelock.sql.verify(connection, lease)

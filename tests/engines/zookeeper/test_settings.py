@@ -200,10 +200,17 @@ def test_the_doctor_counts_the_members(flavor: str, ensemble: Ensemble) -> None:
 
 
 def test_the_doctor_knows_versions_that_keep_dead_nodes() -> None:
-    assert _version("3.4.10").level == "problem"
-    assert _version("3.5.3").level == "problem"
-    assert _version("3.4.14").level == "note"
-    assert _version("3.9.3").level == "ok"
+    assert _version("3.4.10", False).level == "problem"
+    assert _version("3.5.3", False).level == "problem"
+    assert _version("3.4.14", False).level == "note"
+    assert _version("3.9.3", False).level == "ok"
+
+
+def test_the_doctor_knows_versions_whose_members_forget_to_answer() -> None:
+    assert _version("3.8.0", False).level == _version("3.6.3", False).level == "warning"
+    assert _version("3.8.1", False).level == _version("3.6.4", False).level == "ok"
+    assert _version("3.5.10", False).level == "ok"
+    assert _version("3.8.0", True).level == "ok"
 
 
 def test_a_member_that_does_not_serve_is_told_apart() -> None:

@@ -14,6 +14,8 @@ from .wire.srvr import Member, read_member
 
 SLOW_S = 0.1
 CONFIG = "/zookeeper/config"
+CURED: dict[tuple[int, ...], int] = {(3, 6): 4, (3, 7): 2, (3, 8): 1}
+"""The first releases of each series without ZOOKEEPER-4537."""
 
 
 async def diagnose(world: World, connection: Connection, settings: Settings) -> list[Finding]:
@@ -24,7 +26,7 @@ async def diagnose(world: World, connection: Connection, settings: Settings) -> 
             found = [Finding("note", "members", "with TLS, members are not asked one by one")]
         else:
             members = [await worker(read_member, *host) for host in settings.hosts]
-            found = [*_members(members), *map(_version, _versions(members))]
+            found = [*_members(members), *(_version(*each) for each in _versions(members))]
     finally:
         await worker.close()
     found += await _quorum(connection, len(settings.hosts))
@@ -47,11 +49,12 @@ def _members(members: list[Member]) -> list[Finding]:
     return found
 
 
-def _versions(members: list[Member]) -> list[str]:
-    return sorted({member.version for member in members if member.version})
+def _versions(members: list[Member]) -> list[tuple[str, bool]]:
+    """Return each version, and whether such a member stands alone."""
+    return sorted({(each.version, each.mode == "standalone") for each in members if each.version})
 
 
-def _version(version: str) -> Finding:
+def _version(version: str, alone: bool) -> Finding:
     """Warn of versions whose known defects touch locks."""
     number = tuple(map(int, version.split(".")))
     if number < (3, 4, 11) or (3, 5, 0) <= number < (3, 5, 4):
@@ -60,6 +63,9 @@ def _version(version: str) -> Finding:
     if number < (3, 5, 5):
         text = f"version {version} has no container nodes: clients remove unused folders"
         return Finding("note", "version", text, "update it when you can")
+    if not alone and number[2] < CURED.get(number[:2], 0):
+        text = f"version {version} can keep an answer until it has another request (ZOOKEEPER-4537)"
+        return Finding("warning", "version", text, "update it: on a quiet ensemble calls time out")
     return Finding("ok", "version", version)
 
 
