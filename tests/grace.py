@@ -83,6 +83,9 @@ def lengthen_grace(
         if wanted in ("", engine, engine + "s"):
             found = import_module(f"fencelock.engines.{engine}.{module}")
             patch(found, "REQUEST_TIMEOUT_S", REQUEST_TIMEOUT_S)
+    if wanted in ("", "postgresql"):  # who holds is written by another process
+        table = import_module("fencelock.engines.postgresql.holder_table")
+        patch(table, "WAIT_S", REQUEST_TIMEOUT_S)
 
 
 def concerns_it(item: pytest.Item) -> bool:

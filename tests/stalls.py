@@ -4,6 +4,7 @@ A busy machine keeps a process from running for a second or two: now a test, now
 happens all the time, to one process of each worker after the other. So a test that a stall can
 outlast is found in minutes, and not once in many runs. A process that a test has stopped is left
 alone; if a test stops one that stands still already, it goes on too early, and the test may fail.
+So are the processes of a terminal, whose shell would take them for stopped.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def stall_one(worker: int, done: threading.Event) -> None:
     while not done.wait(random.uniform(*PAUSE_S)):
         others = descendants(worker)
         chosen = worker if not others or random.random() < OWN else random.choice(others)
-        if state(chosen) in ("T", "Z", ""):
-            if not state(worker):
+        state, terminal = status(chosen)
+        if state in ("T", "Z", "") or terminal:
+            if not status(worker)[0]:
                 return
             continue
         with contextlib.suppress(ProcessLookupError):
@@ -87,12 +89,13 @@ def descendants(root: int) -> list[int]:
     return found[1:]
 
 
-def state(process: int) -> str:
-    """One letter, as in ``/proc``; empty if there is no such process."""
+def status(process: int) -> tuple[str, int]:
+    """The state and the terminal of a process; nothing if there is none."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return ""
+        return "", 0
+    return fields[0], int(fields[4])
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ def test_an_observer_is_told_after_the_server_forgot_it(flavor: str, server: Red
 
 def test_what_too_few_replicas_have_is_not_believed(flavor: str, server: Redis) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url, replicas=1, request_timeout=0.5)
+        client = await lab.connect(server.url, replicas=1, request_timeout=5)
         with pytest.raises(Unavailable, match="0 of 1 replicas confirmed the grant of 'seat'"):
             await client.semaphore("seat", limit=1, ttl=TTL).acquire(timeout=0)
         assert await client.holders("seat") == []

@@ -219,9 +219,9 @@ def test_a_transaction_that_others_abort_is_tried_again_and_not_for_ever(
         call, times = wire._call, [3]
 
         async def aborted(method: str, request: dict[str, Any]) -> Any:
-            answer = await call(method, request) if method != "Commit" else None
-            if method != "Commit" or times[0] == 0:
-                return answer or await call(method, request)
+            # At the end of its time, a request that the server has to answer could be late.
+            if times[0] == 0 or (method != "Commit" and times[0] <= 3):
+                return await call(method, request)
             times[0] -= 1
             raise Aborted("met another")
 

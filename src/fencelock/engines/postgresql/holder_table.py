@@ -23,7 +23,7 @@ from .statements import Statement, Statements
 from .wire import Session, Wire
 
 SHOW_S = 0.05  # a lock that is held for so long is shown
-WAIT_S = 0.5  # how long to wait for the rows of other clients
+WAIT_S = 2.0  # how long to wait for the rows of other clients
 RETRY_S = 0.02
 
 
