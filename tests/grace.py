@@ -61,7 +61,7 @@ TIMED = {
     "spanner": "settings",
     "sqlite": "engine",
 }
-"""Which module of an engine has the default of ``request_timeout``."""
+"""Which module of an engine has the defaults of ``request_timeout`` and ``connect_timeout``."""
 ALIASES = {"valkey": "redis", "mariadb": "mysql", "https": "http"}
 
 
@@ -83,6 +83,8 @@ def lengthen_grace(
         if wanted in ("", engine, engine + "s"):
             found = import_module(f"fencelock.engines.{engine}.{module}")
             patch(found, "REQUEST_TIMEOUT_S", REQUEST_TIMEOUT_S)
+            if hasattr(found, "CONNECT_TIMEOUT_S"):
+                patch(found, "CONNECT_TIMEOUT_S", REQUEST_TIMEOUT_S)
     if wanted in ("", "postgresql"):  # who holds is written by another process
         table = import_module("fencelock.engines.postgresql.holder_table")
         patch(table, "WAIT_S", REQUEST_TIMEOUT_S)

@@ -212,7 +212,10 @@ def run_in_terminal(arguments: list[str], environment: dict[str, str]) -> tuple[
     output = b""
     try:
         while b"holds the lock" not in output:
-            output += os.read(ours, 4096)
+            try:
+                output += os.read(ours, 4096)
+            except OSError:
+                raise AssertionError(f"it ended by itself: {output.decode()}") from None
         os.write(ours, b"\x03")
         while True:
             try:

@@ -19,7 +19,7 @@ from tests.faults.held import What
 from tests.faults.resource import Resource
 
 # A process that is stopped in the midst of a renewal cannot tell that from an answer that was late.
-WHY_FROZEN = r"^Expired: .* is lost: .*(process was stopped|renewal was not answered)"
+WHY_FROZEN = r"^Expired: .* is lost: .*(process was stopped|was not answered|could not be renewed)"
 
 
 def test_a_frozen_holder_learns_its_loss_and_harms_nobody(

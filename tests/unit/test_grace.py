@@ -23,7 +23,7 @@ def imports_it(path: Path, wanted: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("wanted", ["GRACE_S", "REQUEST_TIMEOUT_S"])
+@pytest.mark.parametrize("wanted", ["GRACE_S", "REQUEST_TIMEOUT_S", "CONNECT_TIMEOUT_S"])
 def test_every_user_of_a_limit_is_given_the_longer_one(wanted: str) -> None:
     found = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if imports_it(path, wanted)}
     known: set[Path] = set()
