@@ -180,7 +180,15 @@ def children(pid: int) -> list[int]:
 
 def watchdog_of(process: Process) -> int:
     """The child that runs our own program, not the command."""
-    own = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    same = [p for p in children(process.pid) if Path(f"/proc/{p}/cmdline").read_bytes() == own]
+    own = words_of(process.pid)
+    same = [pid for pid in children(process.pid) if words_of(pid) == own]
     assert len(same) == 1
     return same[0]
+
+
+def words_of(pid: int) -> bytes:
+    """The command line of a process; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -32,7 +32,7 @@ def test_nobody_gets_the_lock_before_the_transaction_has_ended(
         fencelock.sql.verify(connection, lease)
         assert lease.lost.wait(10)
         refusals = (fencelock.Unavailable, fencelock.AcquireTimeout, fencelock.OutcomeUnknown)
-        with fencelock.connect(server.url(), table=table, request_timeout=1) as hasty:
+        with fencelock.connect(server.url(), table=table) as hasty:
             with pytest.raises(refusals):
                 hasty.lock("seat", ttl=2).acquire(timeout=1)
         connection.commit()

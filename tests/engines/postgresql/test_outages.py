@@ -210,12 +210,14 @@ def test_a_full_disk_is_a_clear_error(flavor: str, small_disk: Path) -> None:
             client = await lab.connect(server.url())
             held = await client.lock("held", ttl=60).acquire()
             fill(server)
-            meta = {"filler": "x" * 2000}
+            meta, leases = {"filler": "x" * 2000}, [held]
             with pytest.raises((Unavailable, OutcomeUnknown)):
                 for number in range(100_000):
-                    await client.lock(f"seat:{number}", ttl=60, meta=meta).acquire()
+                    lock = client.lock(f"seat:{number}", ttl=60, meta=meta)
+                    leases.append(await lock.acquire())
             held.check()
-            with suppress(EngineError, OutcomeUnknown):  # that cannot be written, either
-                await held.release()
+            for lease in leases:
+                with suppress(EngineError, OutcomeUnknown):  # that cannot be written, either
+                    await lease.release()
 
         run(flavor, scenario)

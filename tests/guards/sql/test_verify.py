@@ -72,7 +72,7 @@ def test_nobody_gets_the_lock_before_the_transaction_ends(
     hand.begin()
     hand.do(fencelock.sql.verify(hand.connection, lease))
     assert lease.lost.wait(20)
-    with fencelock.connect(address(kind), table=table, request_timeout=1) as hasty:
+    with fencelock.connect(address(kind), table=table) as hasty:
         with pytest.raises(BUSY):
             hasty.lock("seat", ttl=2).acquire(timeout=0.3)
         hand.commit()
