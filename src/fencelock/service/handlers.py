@@ -36,7 +36,8 @@ from .call import Answer, Call, demand
 from .events import Events
 from .node import CALL_S, Node, owner_of
 from .problems import Problem
-from .tickets import AT_ONCE, KEEP_S, Poll, Tickets
+from .ticket import Poll
+from .tickets import AT_ONCE, KEEP_S, Tickets
 
 T = TypeVar("T")
 

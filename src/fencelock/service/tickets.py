@@ -26,80 +26,16 @@ from typing import Any
 from .._client import policy
 from ..errors import EngineError, FencelockError, OutcomeUnknown
 from ..model import Busy, Grant, Request
-from ..world import Signal
 from .call import Call
 from .node import CALL_S, Node
 from .problems import RETRY_IN_S, Problem
+from .ticket import Poll, Ticket
 
 KEEP_S = 10.0
 CLAIM_S = 1.0  # between two polls of one client: a turn that comes then is not lost
 RETRY_CLAIM_S = RETRY_IN_S + CLAIM_S  # after an error: a client is told when to send again
 AT_ONCE = 64  # engine calls of one poll
 LEAVE_MIN_S, LEAVE_MAX_S = 0.5, 5.0  # between two tries to leave a queue
-
-
-class Ticket:
-    """One waiter. It is the signal that the engine sets for it, from any thread."""
-
-    __slots__ = (
-        "claim_until",
-        "identity",
-        "is_nameless",
-        "joined",
-        "kept_until",
-        "leave_by",
-        "look_at",
-        "poll",
-        "position",
-        "request",
-        "wake",
-        "withdrawn",
-        "woken",
-    )
-
-    def __init__(self, request: Request, identity: str, wake: Signal) -> None:
-        self.request = request
-        self.identity = identity
-        self.wake = wake
-        """The signal of the sweeper, which is set when there is no poll."""
-        self.poll: Poll | None = None
-        self.woken = True
-        self.look_at = 0.0
-        self.position: int | None = None
-        self.kept_until = 0.0
-        self.claim_until = 0.0
-        """By when a poll has to come, if there is none when the ticket's turn has come."""
-        self.withdrawn = False
-        """Its lock was given back, or its request was withdrawn."""
-        self.joined = False
-        """Whether the engine may have put its request into the queue."""
-        self.leave_by: float | None = None
-        """When no more is tried to leave the queue, while that was tried and not confirmed."""
-        self.is_nameless = False
-        """Whether the id was made here and told to nobody, so that no call can come for it."""
-
-    def set(self) -> None:
-        self.woken = True
-        poll = self.poll
-        (self.wake if poll is None else poll.call.wake).set()
-
-    def clear(self) -> None:
-        self.woken = False
-
-    def is_set(self) -> bool:
-        return self.woken
-
-
-class Poll:
-    """One call that waits for the answers of its tickets."""
-
-    def __init__(self, call: Call, inbox: str | None) -> None:
-        self.call = call
-        self.inbox = inbox
-        self.tickets: dict[str, Ticket] = {}
-        self.superseded = False
-        self.joined: set[str] = set()
-        """Owners that the engine may have put into the queue because of this call."""
 
 
 class Tickets:
