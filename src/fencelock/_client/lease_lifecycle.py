@@ -135,12 +135,15 @@ class LeaseLifecycle:
         return None if lease is None else Levels(lease._hold, lease._hold.count)
 
     def release_later(self, hold: HoldState) -> None:
-        """Release a lock in the background. Under asyncio the shielded release goes on anyway."""
-        if not self.world.cancels and not self.is_foreign(hold):
-            self.world.unbound()
-            self.keeper.retire(hold)
-            hold.owed = True
-            release_later(self.world, self.engine, self.pending, hold)
+        """Release a lock in the background. Under asyncio a release that has begun goes on anyway:
+        it is shielded.
+        """
+        if self.is_foreign(hold) or (self.world.cancels and hold.released):
+            return
+        self.world.unbound()
+        self.keeper.retire(hold)
+        hold.owed = True
+        release_later(self.world, self.engine, self.pending, hold)
 
     def _lose(self, hold: HoldState) -> None:
         """Record a loss that only the reply to a release has revealed."""
