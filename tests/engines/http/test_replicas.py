@@ -139,7 +139,7 @@ def test_a_node_without_its_engine_is_left(flavor: str, tmp_path: Path) -> None:
         with (
             Redis() as redis,
             Proxy(redis.port, "127.0.0.1") as proxy,
-            Service(f"redis://127.0.0.1:{proxy.port}?request_timeout=1") as cut,
+            Service(f"redis://127.0.0.1:{proxy.port}?request_timeout=3") as cut,
             Service(redis.url) as whole,
         ):
             client = await lab.connect(f"{cut.url},{whole.address}")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import fencelock
-from fencelock import AcquireTimeout
+from fencelock import AcquireTimeout, Unavailable
 from tests.faults.moments import Moments
 
 T = TypeVar("T")
@@ -117,11 +117,18 @@ class Attack:
 
 
 def until_none(look: Callable[[], Sequence[T]]) -> list[T]:
-    """What is still there when it should have gone."""
+    """What is still there when it should have gone. A look that was not answered is none."""
     give_up = time.monotonic() + TTL + LATER_S
-    while (there := look()) and time.monotonic() < give_up:
+    while True:
+        try:
+            there = [*look()]
+        except Unavailable:
+            if time.monotonic() >= give_up:
+                raise
+        else:
+            if not there or time.monotonic() >= give_up:
+                return there
         time.sleep(0.05)
-    return [*there]
 
 
 def main(url: str, seed: int, calls: int) -> None:
