@@ -52,10 +52,10 @@ site: $(VENV)/.dev $(VENV)-site/.made  ## build the documentation site, with the
 	$(PY) -m website.build --generator $(VENV)-site/bin/mkdocs
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
-	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
+	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(if $(AGAIN),--again) $(PYTEST_ARGS)
 
 test-all: test  ## run the slow and rare ones as well: see tests/slow.py
-	$(PY) -m tests.run -rs -n $(SLOW_JOBS) --dist worksteal -m slow $(PYTEST_ARGS)
+	$(PY) -m tests.run -rs -n $(SLOW_JOBS) --dist worksteal -m slow $(if $(AGAIN),--again) $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
 	$(PY) -m tests.judge_torture.marathon --jobs $(JOBS) $(TORTURE_ARGS)
